@@ -1,5 +1,8 @@
 -- +goose Up
 -- Names are not qualified: the tables live in the connection's schema.
+-- No foreign keys: a run is inserted only under its job's lock, pruning deletes
+-- what belongs together in one transaction, and the checks would cost as much as
+-- the insert.
 
 CREATE TABLE tidemark_meta (
     one        boolean PRIMARY KEY DEFAULT true CHECK (one),
@@ -41,7 +44,7 @@ CREATE TABLE tidemark_jobs (
 CREATE INDEX tidemark_jobs_wake ON tidemark_jobs (wake_at) WHERE wake_at IS NOT NULL;
 
 CREATE TABLE tidemark_targets (
-    job_id            bigint NOT NULL REFERENCES tidemark_jobs ON DELETE CASCADE,
+    job_id            bigint NOT NULL,
     target            text NOT NULL,
     watermark         timestamptz,
     last_state        text NOT NULL DEFAULT '',
@@ -56,7 +59,7 @@ CREATE TABLE tidemark_targets (
 CREATE TABLE tidemark_runs (
     id                 bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     key                text NOT NULL CONSTRAINT tidemark_runs_key UNIQUE,   -- a run exists at most once
-    job_id             bigint NOT NULL REFERENCES tidemark_jobs ON DELETE CASCADE,
+    job_id             bigint NOT NULL,
     target             text NOT NULL,
     fire_time          timestamptz NOT NULL,
     trigger            text NOT NULL CHECK (trigger IN ('schedule', 'catch_up', 'manual')),
@@ -94,7 +97,7 @@ CREATE INDEX tidemark_runs_open ON tidemark_runs (job_id, target) WHERE finished
 CREATE INDEX tidemark_runs_review ON tidemark_runs (job_id, target) WHERE review;
 
 CREATE TABLE tidemark_attempts (                  -- ended attempts that were not a run's last
-    run_id      bigint NOT NULL REFERENCES tidemark_runs ON DELETE CASCADE,
+    run_id      bigint NOT NULL,
     attempt     integer NOT NULL,
     node        text NOT NULL,
     started_at  timestamptz NOT NULL,
@@ -106,7 +109,7 @@ CREATE TABLE tidemark_attempts (                  -- ended attempts that were no
 );
 
 CREATE TABLE tidemark_outputs (
-    run_id     bigint NOT NULL REFERENCES tidemark_runs ON DELETE CASCADE,
+    run_id     bigint NOT NULL,
     attempt    integer NOT NULL,
     head       bytea NOT NULL,
     tail       bytea NOT NULL,
@@ -118,7 +121,7 @@ CREATE INDEX tidemark_outputs_age ON tidemark_outputs (updated_at);
 
 CREATE TABLE tidemark_ranges (                    -- due instants that made no run of their own
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    job_id      bigint NOT NULL REFERENCES tidemark_jobs ON DELETE CASCADE,
+    job_id      bigint NOT NULL,
     first       timestamptz NOT NULL,
     last        timestamptz NOT NULL,
     count       bigint NOT NULL CHECK (count > 0),

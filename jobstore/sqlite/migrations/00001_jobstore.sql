@@ -41,7 +41,7 @@ CREATE TABLE tidemark_jobs (
 CREATE INDEX tidemark_jobs_wake ON tidemark_jobs (wake_at) WHERE wake_at IS NOT NULL;
 
 CREATE TABLE tidemark_targets (
-    job_id            INTEGER NOT NULL REFERENCES tidemark_jobs ON DELETE CASCADE,
+    job_id            INTEGER NOT NULL,
     target            TEXT NOT NULL,
     watermark         INTEGER,
     last_state        TEXT NOT NULL DEFAULT '',
@@ -56,7 +56,7 @@ CREATE TABLE tidemark_targets (
 CREATE TABLE tidemark_runs (
     id                 INTEGER PRIMARY KEY AUTOINCREMENT,
     key                TEXT NOT NULL CONSTRAINT tidemark_runs_key UNIQUE,   -- a run exists at most once
-    job_id             INTEGER NOT NULL REFERENCES tidemark_jobs ON DELETE CASCADE,
+    job_id             INTEGER NOT NULL,
     target             TEXT NOT NULL,
     fire_time          INTEGER NOT NULL,
     trigger            TEXT NOT NULL CHECK (trigger IN ('schedule', 'catch_up', 'manual')),
@@ -94,7 +94,7 @@ CREATE INDEX tidemark_runs_open ON tidemark_runs (job_id, target) WHERE finished
 CREATE INDEX tidemark_runs_review ON tidemark_runs (job_id, target) WHERE review;
 
 CREATE TABLE tidemark_attempts (                  -- ended attempts that were not a run's last
-    run_id      INTEGER NOT NULL REFERENCES tidemark_runs ON DELETE CASCADE,
+    run_id      INTEGER NOT NULL,
     attempt     INTEGER NOT NULL,
     node        TEXT NOT NULL,
     started_at  INTEGER NOT NULL,
@@ -106,7 +106,7 @@ CREATE TABLE tidemark_attempts (                  -- ended attempts that were no
 );
 
 CREATE TABLE tidemark_outputs (
-    run_id     INTEGER NOT NULL REFERENCES tidemark_runs ON DELETE CASCADE,
+    run_id     INTEGER NOT NULL,
     attempt    INTEGER NOT NULL,
     head       BLOB NOT NULL,
     tail       BLOB NOT NULL,
@@ -118,7 +118,7 @@ CREATE INDEX tidemark_outputs_age ON tidemark_outputs (updated_at);
 
 CREATE TABLE tidemark_ranges (                    -- due instants that made no run of their own
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
-    job_id      INTEGER NOT NULL REFERENCES tidemark_jobs ON DELETE CASCADE,
+    job_id      INTEGER NOT NULL,
     first       INTEGER NOT NULL,
     last        INTEGER NOT NULL,
     count       INTEGER NOT NULL CHECK (count > 0),
