@@ -23,9 +23,10 @@ type Job struct {
 	OnResume         jobstore.ResumePolicy
 	RenamedFrom      string
 
-	Timeout  time.Duration // of one attempt; 0: none
-	Retry    Retry
-	Executor Executor
+	Timeout   time.Duration // of one attempt; 0: none
+	KillGrace time.Duration // from being told to stop to being killed
+	Retry     Retry
+	Executor  Executor
 
 	Description string
 	Labels      map[string]string

@@ -1,0 +1,160 @@
+package scheduler
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/tidemarkd/tidemark/jobstore"
+)
+
+const (
+	fireJobs = 500  // jobs planned in one transaction
+	fireRuns = 2000 // about as many runs at most
+)
+
+// fireLoop plans what is due until ctx ends. It wakes at the next instant by
+// the store's clock, and at least every tick.
+func (s *Scheduler) fireLoop(ctx context.Context) {
+	var guard clockGuard
+	epoch := time.Now()
+	for ctx.Err() == nil {
+		wait := s.fireOnce(ctx, func(now time.Time) bool {
+			return s.believe(&guard, now, time.Since(epoch))
+		})
+		if s.opt.Pulse != nil {
+			s.opt.Pulse()
+		}
+		sleep(ctx, wait, s.kickFire)
+	}
+}
+
+// fireDue plans all that is due now.
+func (s *Scheduler) fireDue(ctx context.Context) {
+	for ctx.Err() == nil && s.fireOnce(ctx, func(time.Time) bool { return true }) == 0 {
+	}
+}
+
+// believe keeps the node's offset to the store's clock, and reports whether it
+// may be planned by.
+func (s *Scheduler) believe(guard *clockGuard, now time.Time, mono time.Duration) bool {
+	s.offset.Store(int64(time.Since(now)))
+	ok := guard.believe(now.Sub(time.Unix(0, 0)), mono)
+	if was := s.trusted.Swap(ok); was && !ok {
+		s.log.Warn("the store's clock jumped ahead: nothing is planned or started until two readings ten seconds apart agree",
+			zap.Time("store_clock", now))
+	}
+	return ok
+}
+
+// fireOnce plans and records one batch and returns how long to wait for the
+// next; 0 says that there may be more.
+func (s *Scheduler) fireOnce(ctx context.Context, believe func(now time.Time) bool) time.Duration {
+	s.loaded.RLock()
+	defer s.loaded.RUnlock()
+	due, err := s.store.Due(ctx, jobstore.DueRequest{Limit: fireJobs, Exclude: s.strays.ids()})
+	if err != nil {
+		s.storeFailed(ctx, "due", "look for due jobs", err)
+		return outageRetry
+	}
+	if !believe(due.Now) {
+		return tick
+	}
+	began := time.Now()
+	batch := s.plan(due)
+	if len(batch.firings) == 0 {
+		if batch.strayed {
+			return 0
+		}
+		return untilNext(due.Now, due.Next)
+	}
+	slots := s.reserve(s.opt.Slots)
+	fired, err := s.store.Fire(ctx, jobstore.FireRequest{
+		Node: s.opt.Node.Name, Lease: LeaseTime, Slots: slots, Firings: batch.firings,
+	})
+	s.begin(fired.Leased, slots)
+	if err != nil {
+		s.storeFailed(ctx, "fire", "record plans", err)
+		return outageRetry
+	}
+	s.fired(batch, fired, time.Since(began))
+	if len(fired.Jobs) == 0 {
+		return 5 * time.Millisecond // another node was first, or a job changed: look again
+	}
+	return 0
+}
+
+type planned struct {
+	firings []jobstore.Firing
+	plans   map[int64]namedPlan // by job id
+	strayed bool
+}
+
+type namedPlan struct {
+	job  string
+	plan Plan
+}
+
+// plan plans the due jobs of which this node has the store's definition.
+func (s *Scheduler) plan(due jobstore.Due) planned {
+	out := planned{plans: map[int64]namedPlan{}}
+	runs := 0
+	for _, state := range due.Jobs {
+		job := s.jobs[state.Name]
+		if job == nil || job.Hash != state.Hash {
+			s.stray(state.ID, state.Name)
+			out.strayed = true
+			continue
+		}
+		plan := job.Plan(state, due.Now, planLimit)
+		firing := job.Firing(state, plan, due.Now)
+		out.firings = append(out.firings, firing)
+		out.plans[state.ID] = namedPlan{job.Name, plan}
+		if runs += len(firing.Runs); runs >= fireRuns {
+			break
+		}
+	}
+	return out
+}
+
+// fired starts nothing: it tells what was recorded.
+func (s *Scheduler) fired(batch planned, fired jobstore.Fired, took time.Duration) {
+	for _, id := range fired.Jobs {
+		p := batch.plans[id]
+		s.opt.Observer.Planned(p.job, p.plan, took/time.Duration(len(fired.Jobs)))
+		if p.plan.Expired > 0 {
+			s.log.Warn("missed", zap.String("job", p.job), zap.Int64("count", p.plan.Expired), zap.String("reason", jobstore.ReasonGrace))
+		}
+	}
+	for i := range fired.Coalesced {
+		s.opt.Observer.Ended(&fired.Coalesced[i])
+	}
+	if fired.Left {
+		kick(s.kickWork)
+	}
+}
+
+func (s *Scheduler) stray(id int64, name string) {
+	if s.strays.add(id, name) {
+		s.log.Warn("this node's definition of a job differs from the store's: it leaves the job to nodes that have the newer file",
+			zap.String("job", name))
+	}
+}
+
+// untilNext is how long to sleep until next, at most a tick.
+func untilNext(now, next time.Time) time.Duration {
+	if next.IsZero() {
+		return tick
+	}
+	return min(max(next.Sub(now), time.Millisecond), tick)
+}
+
+func (s *Scheduler) storeFailed(ctx context.Context, op, what string, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	s.shaken.Store(true)
+	s.opt.Observer.StoreFailed(op)
+	s.log.Error("could not "+what+"; trying again", zap.Error(err), zap.Duration("in", outageRetry))
+}

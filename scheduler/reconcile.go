@@ -1,0 +1,177 @@
+package scheduler
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tidemarkd/tidemark/jobstore"
+)
+
+// Reconcile decides how the store's jobs must change to be those of the file
+// (semantics 6). It is pure. A file of a lower revision than the store's
+// changes nothing: what differs is then run by the nodes that have the newer
+// file.
+func Reconcile(file []*Job, revision int64, state jobstore.SyncState) (jobstore.Changes, error) {
+	if revision < state.Revision {
+		return jobstore.Changes{Revision: state.Revision}, nil
+	}
+	r := reconciler{now: state.Now, stored: map[string]*jobstore.Job{}, wanted: map[string]bool{}}
+	r.out.Revision = revision
+	for i := range state.Jobs {
+		r.stored[state.Jobs[i].Name] = &state.Jobs[i]
+	}
+	for _, job := range file {
+		r.wanted[job.Name] = true
+	}
+	for _, job := range file {
+		if err := r.job(job); err != nil {
+			return jobstore.Changes{}, err
+		}
+	}
+	for i := range state.Jobs {
+		r.remove(&state.Jobs[i])
+	}
+	return r.out, nil
+}
+
+type reconciler struct {
+	now     time.Time
+	stored  map[string]*jobstore.Job
+	wanted  map[string]bool
+	renamed map[int64]bool
+	out     jobstore.Changes
+}
+
+func (r *reconciler) job(job *Job) error {
+	old, known := r.stored[job.Name]
+	if !known && job.RenamedFrom != "" && !r.wanted[job.RenamedFrom] {
+		if old, known = r.stored[job.RenamedFrom]; known {
+			if r.renamed == nil {
+				r.renamed = map[int64]bool{}
+			}
+			r.renamed[old.ID] = true
+		}
+	}
+	switch {
+	case !known:
+		return r.create(job)
+	case !old.RemovedAt.IsZero():
+		r.update(job, old, true) // it continues its watermark, and counts from now
+	case old.Hash != job.Hash || old.Name != job.Name:
+		changed := string(old.Schedule) != string(job.Definition.Schedule)
+		if changed {
+			if err := r.closeOld(job, old); err != nil {
+				return err
+			}
+		}
+		r.update(job, old, changed)
+	}
+	return nil
+}
+
+// create starts a job from now: it has missed nothing. A job of one-shots alone
+// is judged from the first of them, though that may have passed.
+func (r *reconciler) create(job *Job) error {
+	from := r.now
+	oneShots, err := onlyOneShots(job)
+	if err != nil {
+		return err
+	}
+	if first, ok := job.Schedule.Next(time.Time{}); oneShots && ok && !first.After(from) {
+		from = first.Add(-time.Microsecond)
+	}
+	next, _ := job.Schedule.Next(from)
+	n := jobstore.NewJob{Definition: job.Definition, LastPlanned: from, NextFire: next}
+	r.out.Create = append(r.out.Create, n)
+	return nil
+}
+
+func onlyOneShots(job *Job) (bool, error) {
+	var spec ScheduleSpec
+	if err := json.Unmarshal(job.Definition.Schedule, &spec); err != nil {
+		return false, fmt.Errorf("read the schedule of job %s: %w", job.Name, err)
+	}
+	for _, e := range spec.Expressions {
+		if fields := strings.Fields(e); len(fields) == 0 || fields[0] != "@at" {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func (r *reconciler) update(job *Job, old *jobstore.Job, reschedule bool) {
+	u := jobstore.JobUpdate{ID: old.ID, Definition: job.Definition, Reschedule: reschedule, Pause: old.Pause}
+	if reschedule {
+		u.LastPlanned = r.now
+		if old.LastPlanned.After(r.now) {
+			u.LastPlanned = old.LastPlanned // the clock went back: nothing fires twice
+		}
+		u.NextFire, _ = job.Schedule.Next(u.LastPlanned)
+	}
+	switch {
+	case job.FilePaused && u.Pause.At.IsZero():
+		u.Pause = jobstore.Pause{At: r.now, Reason: "paused in the file", By: pausedByFile}
+	case !job.FilePaused && old.FilePaused && u.Pause.By == pausedByFile:
+		u.Pause.ResumedAt = r.now
+	}
+	r.out.Update = append(r.out.Update, u)
+}
+
+const pausedByFile = "file"
+
+// closeOld deals with what the old schedule still owes: superseded, or planned
+// by it first where the job says `on_schedule_change: finish`.
+func (r *reconciler) closeOld(job *Job, old *jobstore.Job) error {
+	schedule, err := storedSchedule(old)
+	if err != nil {
+		return err
+	}
+	if job.OnScheduleChange == "finish" {
+		before := *job
+		before.Schedule, before.Name = schedule, old.Name
+		plan := before.Plan(*old, r.now, 0)
+		if plan.Due > 0 {
+			r.out.Firings = append(r.out.Firings, before.Firing(*old, plan, r.now))
+		}
+		return nil
+	}
+	r.supersede(schedule, old, jobstore.ReasonSuperseded)
+	return nil
+}
+
+func (r *reconciler) supersede(schedule *Schedule, old *jobstore.Job, reason string) {
+	owed, ok := rangeOf(schedule, Interval{old.LastPlanned, r.now})
+	if !ok {
+		return
+	}
+	owed.Outcome, owed.Reason = jobstore.OutcomeSuperseded, reason
+	r.out.Firings = append(r.out.Firings, jobstore.Firing{
+		JobID: old.ID, Version: old.Version, LastPlanned: owed.Last, NextFire: old.NextFire,
+		Due: owed.Count, Ranges: []jobstore.Range{owed},
+	})
+}
+
+func (r *reconciler) remove(old *jobstore.Job) {
+	if r.wanted[old.Name] || r.renamed[old.ID] || !old.RemovedAt.IsZero() {
+		return
+	}
+	if schedule, err := storedSchedule(old); err == nil {
+		r.supersede(schedule, old, jobstore.ReasonRemoved)
+	}
+	r.out.Remove = append(r.out.Remove, old.ID)
+}
+
+// storedSchedule is the schedule that the store has for a job.
+func storedSchedule(job *jobstore.Job) (*Schedule, error) {
+	var spec ScheduleSpec
+	if err := json.Unmarshal(job.Schedule, &spec); err != nil {
+		return nil, fmt.Errorf("read the stored schedule of job %s: %w", job.Name, err)
+	}
+	s, err := ParseSchedule(spec)
+	if err != nil {
+		return nil, fmt.Errorf("read the stored schedule of job %s: %w", job.Name, err)
+	}
+	return s, nil
+}
