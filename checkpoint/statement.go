@@ -1,0 +1,6 @@
+package checkpoint
+
+// Statement is SQL with named parameters, checked and taken apart.
+type Statement struct {
+	text string
+}
