@@ -87,18 +87,14 @@ func (s *Scheduler) fireOnce(ctx context.Context, believe func(now time.Time) bo
 
 type planned struct {
 	firings []jobstore.Firing
-	plans   map[int64]namedPlan // by job id
+	jobs    map[int64]int // index in firings, by job id
+	names   []string      // of the firings' jobs
 	strayed bool
-}
-
-type namedPlan struct {
-	job  string
-	plan Plan
 }
 
 // plan plans the due jobs of which this node has the store's definition.
 func (s *Scheduler) plan(due jobstore.Due) planned {
-	out := planned{plans: map[int64]namedPlan{}}
+	out := planned{jobs: map[int64]int{}}
 	runs := 0
 	for _, state := range due.Jobs {
 		job := s.jobs[state.Name]
@@ -109,8 +105,8 @@ func (s *Scheduler) plan(due jobstore.Due) planned {
 		}
 		plan := job.Plan(state, due.Now, planLimit)
 		firing := job.Firing(state, plan, due.Now)
-		out.firings = append(out.firings, firing)
-		out.plans[state.ID] = namedPlan{job.Name, plan}
+		out.jobs[state.ID] = len(out.firings)
+		out.firings, out.names = append(out.firings, firing), append(out.names, job.Name)
 		if runs += len(firing.Runs); runs >= fireRuns {
 			break
 		}
@@ -118,13 +114,17 @@ func (s *Scheduler) plan(due jobstore.Due) planned {
 	return out
 }
 
-// fired starts nothing: it tells what was recorded.
+// fired tells what was recorded.
 func (s *Scheduler) fired(batch planned, fired jobstore.Fired, took time.Duration) {
 	for _, id := range fired.Jobs {
-		p := batch.plans[id]
-		s.opt.Observer.Planned(p.job, p.plan, took/time.Duration(len(fired.Jobs)))
-		if p.plan.Expired > 0 {
-			s.log.Warn("missed", zap.String("job", p.job), zap.Int64("count", p.plan.Expired), zap.String("reason", jobstore.ReasonGrace))
+		i := batch.jobs[id]
+		name, firing := batch.names[i], &batch.firings[i]
+		s.opt.Observer.Planned(name, firing, took/time.Duration(len(fired.Jobs)))
+		for _, r := range firing.Ranges {
+			if r.Outcome == jobstore.OutcomeMissed {
+				s.log.Warn("missed", zap.String("job", name), zap.Int64("count", r.Count), zap.String("reason", r.Reason),
+					zap.String("first", jobstore.FormatTime(r.First)), zap.String("last", jobstore.FormatTime(r.Last)))
+			}
 		}
 	}
 	for i := range fired.Coalesced {

@@ -10,7 +10,7 @@ import (
 // are called concurrently, and must return at once.
 type Observer interface {
 	// Planned: this node recorded a plan of the job.
-	Planned(job string, plan Plan, took time.Duration)
+	Planned(job string, firing *jobstore.Firing, took time.Duration)
 	// Started: this node began an attempt, that long after the run's instant
 	// plus jitter (meaningful for a first attempt).
 	Started(run *jobstore.Run, delay time.Duration)

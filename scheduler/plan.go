@@ -134,10 +134,10 @@ func (p *planner) limit() {
 // settle records what makes no run whatever the coalescing says.
 func (p *planner) settle() {
 	for _, i := range p.expired {
-		p.out.Expired += p.record(i, jobstore.OutcomeMissed, jobstore.ReasonGrace, time.Time{})
+		p.out.Expired += p.record(i, jobstore.OutcomeMissed, jobstore.ReasonGrace, time.Time{}).Count
 	}
 	for _, i := range p.passed {
-		p.out.Skipped += p.record(i, jobstore.OutcomeSkipped, jobstore.ReasonPaused, time.Time{})
+		p.out.Skipped += p.record(i, jobstore.OutcomeSkipped, jobstore.ReasonPaused, time.Time{}).Count
 	}
 }
 
@@ -177,11 +177,11 @@ func (p *planner) fold(instants []time.Time, reason string) {
 			if rest.empty() {
 				continue
 			}
-			n := p.record(rest, jobstore.OutcomeCoalesced, reason, into.FireTime)
-			p.out.Coalesced += n
-			into.Covers += n
-			if newest := p.out.Ranges[len(p.out.Ranges)-1].Last; n > 0 && newest.After(into.WindowTo) && p.in.Coalesce == jobstore.CoalesceEarliest {
-				into.WindowTo = newest
+			r := p.record(rest, jobstore.OutcomeCoalesced, reason, into.FireTime)
+			p.out.Coalesced += r.Count
+			into.Covers += r.Count
+			if p.in.Coalesce == jobstore.CoalesceEarliest && r.Last.After(into.WindowTo) {
+				into.WindowTo = r.Last
 			}
 		}
 	}
@@ -195,17 +195,17 @@ func (p *planner) kept(instants []time.Time) []Kept {
 	return kept
 }
 
-// record adds a range for the instants in i and returns how many they are.
-func (p *planner) record(i Interval, outcome jobstore.Outcome, reason string, into time.Time) int64 {
+// record adds a range for the instants in i, if there are any, and returns it.
+func (p *planner) record(i Interval, outcome jobstore.Outcome, reason string, into time.Time) jobstore.Range {
 	r, ok := rangeOf(p.in.Schedule, i)
 	if !ok {
-		return 0
+		return jobstore.Range{}
 	}
 	r.Outcome, r.Reason, r.Into = outcome, reason, into
 	p.out.Ranges = append(p.out.Ranges, r)
 	p.out.Due += r.Count
 	p.see(r.Last)
-	return r.Count
+	return r
 }
 
 func (p *planner) see(t time.Time) {
