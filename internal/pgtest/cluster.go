@@ -204,7 +204,7 @@ func (c *cluster) start() error {
 	err := c.command("pg_ctl", "start", "--silent", "--wait", "--pgdata="+c.data(),
 		"--log="+logFile, "--options="+line.String())
 	if err != nil {
-		text, _ := os.ReadFile(logFile) //nolint:errcheck // best effort beside the error itself
+		text, _ := os.ReadFile(logFile) // best effort, beside the error itself
 		return fmt.Errorf("%w\n%s", err, tail(text, 2000))
 	}
 	return nil
@@ -267,7 +267,7 @@ func running(pids []int) []int {
 		if syscall.Kill(pid, 0) != nil {
 			continue
 		}
-		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) //nolint:errcheck // not every system has it
+		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // not every system has it
 		if _, state, _ := bytes.Cut(stat, []byte(") ")); !bytes.HasPrefix(state, []byte("Z")) {
 			left = append(left, pid)
 		}

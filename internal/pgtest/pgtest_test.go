@@ -81,6 +81,7 @@ func TestTheServerIsDurable(t *testing.T) {
 }
 
 func TestAPrivateServerTakesSettings(t *testing.T) {
+	t.Parallel()
 	s := NewServer(t, "fsync=off", "application_name=it's me")
 	if got := query(t, s.URL(), "SHOW fsync"); got != "off" {
 		t.Errorf("fsync is %s", got)
@@ -91,6 +92,7 @@ func TestAPrivateServerTakesSettings(t *testing.T) {
 }
 
 func TestAPrivateServerComesBackWithItsData(t *testing.T) {
+	t.Parallel()
 	s := NewServer(t)
 	exec1(t, s.URL(), "CREATE TABLE t AS SELECT 0 AS n")
 	for _, outage := range []struct {
@@ -111,6 +113,7 @@ func TestAPrivateServerComesBackWithItsData(t *testing.T) {
 }
 
 func TestKillEndsOpenSessions(t *testing.T) {
+	t.Parallel()
 	s := NewServer(t)
 	conn, err := pgx.Connect(t.Context(), s.URL())
 	if err != nil {
@@ -124,6 +127,7 @@ func TestKillEndsOpenSessions(t *testing.T) {
 }
 
 func TestABadSettingFailsWithTheServersOwnWords(t *testing.T) {
+	t.Parallel()
 	c, err := newCluster("", []string{"fsync=perhaps"})
 	if err == nil {
 		c.remove()
