@@ -1,0 +1,57 @@
+# Everything a developer or a CI machine does here. `make help` lists it.
+
+SHELL := /bin/bash
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+
+# What `make race` covers. The rest starts few goroutines, or starts the program
+# itself, where the detector sees nothing.
+RACE ?= $(shell go list ./... | grep -v -e /crashtest -e /archtest)
+
+.PHONY: help build run test race bench lint fmt deploy-check check deps clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
+
+build: ## the static binary, in bin/tidemark
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/tidemark ./cmd/tidemark
+
+run: ## the daemon from source, with an example config
+	go run ./cmd/tidemark run -c deploy/examples/tidemark.yaml
+
+test: ## all tests, against a real PostgreSQL
+	scripts/test.sh
+
+race: ## the tests under the race detector
+	scripts/test.sh -race $(RACE)
+
+bench: ## the benchmarks, against a PostgreSQL on a disk
+	scripts/test.sh -disk -run '^$$' -bench . -benchmem ./...
+
+lint: ## Go and shell sources
+	scripts/deps.sh lint
+	.bin/golangci-lint run
+	go mod tidy -diff
+	shellcheck scripts/*.sh .ci/run
+
+fmt: ## format the Go sources
+	scripts/deps.sh lint
+	.bin/golangci-lint fmt
+
+deploy-check: build ## shipped configs, units and alert rules; the image, built and run
+	scripts/deps.sh deploy
+	bin/tidemark check deploy/examples/tidemark.yaml
+	TIDEMARK_STORE_URL=postgres://db.example.test/tidemark bin/tidemark check deploy/docker/tidemark.yaml
+	scripts/systemd-check.sh bin/tidemark
+	.bin/promtool check rules deploy/prometheus/alerts.yaml
+	.bin/promtool test rules deploy/prometheus/alerts_test.yaml
+	scripts/image-check.sh
+
+check: test lint race deploy-check ## all of the above that can fail
+
+deps: ## what tests and checks need, installed where missing
+	scripts/deps.sh all
+
+clean: ## what was built; the tools in .bin stay
+	rm -rf bin
