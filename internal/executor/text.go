@@ -2,7 +2,6 @@ package executor
 
 import (
 	"encoding/json"
-	"errors"
 	"strings"
 )
 
@@ -12,9 +11,6 @@ import (
 type Text struct {
 	Written string
 	Value   string
-	// Secrets are the values of the `${…}` in Written, in their order. Where it
-	// is nil they are worked out from Written and Value.
-	Secrets []string
 }
 
 // Plain is a text without secrets.
@@ -29,36 +25,92 @@ func (t Text) GoString() string { return "executor.Text(" + t.Written + ")" }
 // MarshalJSON is the text as written.
 func (t Text) MarshalJSON() ([]byte, error) { return json.Marshal(t.Written) }
 
-// FieldError is one fault of a job's work, for the config file's reader.
-type FieldError struct {
-	Field string // path within the job: "exec.command[1]", "http.headers.Accept"
-	Msg   string // what is wrong; holds no secret
-	Hint  string // what to do about it; may be empty
+// piece is a stretch of a text: literal, or the value of a `${…}`.
+type piece struct {
+	written string // "${NAME}" where secret
+	value   string
+	secret  bool
 }
 
-// Error is the fault in one line.
-func (e *FieldError) Error() string {
-	var b strings.Builder
-	b.WriteString(e.Field + ": " + e.Msg)
-	if e.Hint != "" {
-		b.WriteString(" (" + e.Hint + ")")
+// pieces takes the text apart: its written form by the rules of the config
+// file (`$${` stands for `${`), its value along the literal parts of that. A
+// text whose two forms do not fit together is one secret as a whole.
+func (t Text) pieces() []piece {
+	list := cut(t.Written)
+	rest := t.Value
+	for i := range list {
+		p := &list[i]
+		if !p.secret {
+			after, ok := strings.CutPrefix(rest, p.value)
+			if !ok {
+				return []piece{{written: t.Written, value: t.Value, secret: true}}
+			}
+			rest = after
+			continue
+		}
+		end := len(rest)
+		if i+1 < len(list) && !list[i+1].secret {
+			next := list[i+1].value
+			if i+2 == len(list) {
+				end = strings.LastIndex(rest, next)
+			} else {
+				end = strings.Index(rest, next)
+			}
+		}
+		if end < 0 {
+			return []piece{{written: t.Written, value: t.Value, secret: true}}
+		}
+		p.value, rest = rest[:end], rest[end:]
 	}
-	return b.String()
+	if rest != "" {
+		return []piece{{written: t.Written, value: t.Value, secret: true}}
+	}
+	return list
 }
 
-// FieldErrors lists the faults that err joins.
-func FieldErrors(err error) []*FieldError {
-	var field *FieldError
-	if errors.As(err, &field) && error(field) == err {
-		return []*FieldError{field}
+// cut parts literals from `${…}`, whose values are left open.
+func cut(written string) []piece {
+	var list []piece
+	var literal strings.Builder
+	flush := func() {
+		if literal.Len() > 0 {
+			list = append(list, piece{written: literal.String(), value: literal.String()})
+			literal.Reset()
+		}
 	}
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return nil
+	for written != "" {
+		start := strings.Index(written, "${")
+		if start < 0 {
+			break
+		}
+		if start > 0 && written[start-1] == '$' {
+			literal.WriteString(written[:start-1] + "${")
+			written = written[start+2:]
+			continue
+		}
+		length := strings.IndexByte(written[start:], '}') + 1
+		if length == 0 {
+			break
+		}
+		literal.WriteString(written[:start])
+		flush()
+		list = append(list, piece{written: written[start : start+length], secret: true})
+		written = written[start+length:]
 	}
-	var all []*FieldError
-	for _, one := range joined.Unwrap() {
-		all = append(all, FieldErrors(one)...)
+	literal.WriteString(written)
+	flush()
+	return list
+}
+
+// secrets are the values in the texts that must not be shown.
+func secretsOf(texts ...Text) []string {
+	var list []string
+	for _, t := range texts {
+		for _, p := range t.pieces() {
+			if p.secret {
+				list = append(list, p.value)
+			}
+		}
 	}
-	return all
+	return list
 }
