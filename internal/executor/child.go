@@ -165,7 +165,7 @@ func (p *outputPipe) drain() (open bool) {
 		return false
 	}
 	_ = raw.Control(func(fd uintptr) {
-		left, err := unix.IoctlGetInt(int(fd), unix.FIONREAD)
+		left, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ) // FIONREAD
 		buf := make([]byte, 32<<10)
 		for err == nil && left > 0 {
 			var n int
