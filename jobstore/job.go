@@ -57,6 +57,7 @@ type Job struct {
 	Version int64 // grows with every change to the row; what Fire compares
 	Definition
 	LastPlanned   time.Time
+	CountsFrom    time.Time // since when the present schedule counts: made, changed, or resumed
 	NextFire      time.Time // zero: never again
 	Due           int64     // instants ever due (the ledger's left side)
 	Pruned        int64     // of them, how many are only a count by now
@@ -94,6 +95,20 @@ func (p Pause) End(now time.Time) (end time.Time, ok bool) {
 func (p Pause) Active(now time.Time) bool {
 	_, ended := p.End(now)
 	return !p.At.IsZero() && !ended
+}
+
+// Replace is the pause of a job that is paused again at now: since when it
+// passes instants over stays, so that the plan after it still knows them. Where
+// the file says `paused: true` no time ends it.
+func (p Pause) Replace(next Pause, filePaused bool, now time.Time) Pause {
+	out := Pause{At: now, Until: Instant(next.Until), Reason: next.Reason, By: next.By}
+	if !p.At.IsZero() {
+		out.At = p.At
+	}
+	if filePaused {
+		out.Until = time.Time{}
+	}
+	return out
 }
 
 // Target is the state of one (job, target).

@@ -56,6 +56,7 @@ type NewJob struct {
 	Definition
 	LastPlanned time.Time
 	NextFire    time.Time
+	Pause       Pause // of a job that the file begins as paused
 }
 
 // JobUpdate replaces a job's definition. It also ends a removal.
@@ -220,7 +221,7 @@ type Operations interface {
 	// Cancel ends a run that has not started or waits for a retry, and asks the
 	// worker of a running one to stop it. ErrNotFound, ErrState.
 	Cancel(ctx context.Context, key, by string) (Run, error)
-	// Pause stops planning and starting of a job. ErrNotFound.
+	// Pause stops planning and starting of a job, by Pause.Replace. ErrNotFound.
 	Pause(ctx context.Context, job string, pause Pause) (Job, error)
 	// Unpause ends a pause; the next plan deals with what it passed over.
 	// ErrNotFound; ErrState where the file says `paused: true` or nothing is paused.
