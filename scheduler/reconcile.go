@@ -175,3 +175,37 @@ func storedSchedule(job *jobstore.Job) (*Schedule, error) {
 	}
 	return s, nil
 }
+
+// Reconciled is the store's jobs by name as the changes would leave them, but
+// for their versions. It is what `plan` plans from.
+func Reconciled(changes jobstore.Changes, state jobstore.SyncState) map[string]jobstore.Job {
+	byID := map[int64]jobstore.Job{}
+	for _, job := range state.Jobs {
+		byID[job.ID] = job
+	}
+	for _, id := range changes.Remove {
+		delete(byID, id)
+	}
+	for _, f := range changes.Firings {
+		if job, ok := byID[f.JobID]; ok {
+			job.LastPlanned, job.NextFire, job.Due = f.LastPlanned, f.NextFire, job.Due+f.Due
+			byID[f.JobID] = job
+		}
+	}
+	for _, u := range changes.Update {
+		job := byID[u.ID]
+		job.Definition, job.Pause, job.RemovedAt = u.Definition, u.Pause, time.Time{}
+		if u.Reschedule {
+			job.LastPlanned, job.NextFire = u.LastPlanned, u.NextFire
+		}
+		byID[u.ID] = job
+	}
+	out := make(map[string]jobstore.Job, len(byID)+len(changes.Create))
+	for _, job := range byID {
+		out[job.Name] = job
+	}
+	for _, n := range changes.Create {
+		out[n.Name] = jobstore.Job{Definition: n.Definition, LastPlanned: n.LastPlanned, NextFire: n.NextFire, CreatedAt: state.Now}
+	}
+	return out
+}
