@@ -122,7 +122,7 @@ func (e *Exec) Execute(ctx context.Context, try scheduler.Try) scheduler.Result 
 type attempt struct {
 	child  *child
 	pipe   *outputPipe
-	family family
+	family *family
 }
 
 func (e *Exec) start(cmd *command, out *maskWriter) (attempt, error) {
@@ -147,7 +147,7 @@ func (e *Exec) start(cmd *command, out *maskWriter) (attempt, error) {
 		return attempt{}, err
 	}
 	go pipe.copy()
-	return attempt{child: child, pipe: pipe, family: family{group: child.pid, mine: cmd.mine}}, nil
+	return attempt{child: child, pipe: pipe, family: &family{group: child.pid, mine: cmd.mine}}, nil
 }
 
 // ended is the result of a command that ended by itself.

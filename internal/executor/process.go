@@ -26,17 +26,19 @@ type process struct {
 	start              uint64 // in clock ticks since boot
 }
 
-// family is what belongs to an attempt on this host.
+// family is what belongs to an attempt on this host. It is used by one
+// goroutine.
 type family struct {
 	group int                       // process group of the command; 0: none
 	mine  func(environ []byte) bool // by environment, which children inherit
+	known map[int]uint64            // who was a member once: pid and start
 }
 
 // members lists the living processes of the family: those of its group, those
 // with its environment, and what descends from one of them. So a process that
 // began a session of its own is found by its parent or, once orphaned, by its
-// environment.
-func (f family) members() ([]process, error) {
+// environment; and who was found once is not lost when its parent dies.
+func (f *family) members() ([]process, error) {
 	table, err := processes()
 	if err != nil {
 		return nil, err
@@ -47,7 +49,7 @@ func (f family) members() ([]process, error) {
 		in[f.group] = true // also while it is dead and not yet reaped
 	}
 	for _, p := range table {
-		if p.pid != self && (f.group != 0 && p.group == f.group || f.mine(environ(p.pid))) {
+		if p.pid != self && f.owns(p) {
 			in[p.pid] = true
 		}
 	}
@@ -59,22 +61,32 @@ func (f family) members() ([]process, error) {
 			}
 		}
 	}
+	f.known = make(map[int]uint64, len(in))
 	var list []process
 	for _, p := range table {
 		if in[p.pid] {
 			list = append(list, p)
+			f.known[p.pid] = p.start
 		}
 	}
 	return list, nil
 }
 
-// signal sends sig to every member, and returns how many there were. The
-// group is signalled as a whole first: that misses none of it.
-func (f family) signal(sig syscall.Signal) (int, error) {
-	if f.group != 0 {
-		_ = syscall.Kill(-f.group, sig) // gone already, or its members follow one by one
+func (f *family) owns(p process) bool {
+	if start, ok := f.known[p.pid]; ok && start == p.start {
+		return true
 	}
+	return f.group != 0 && p.group == f.group || f.mine(environ(p.pid))
+}
+
+// signal sends sig to every member, and returns how many there were. They are
+// listed before the first of them dies, and the group is signalled as a whole:
+// that misses none of it.
+func (f *family) signal(sig syscall.Signal) (int, error) {
 	list, err := f.members()
+	if f.group != 0 {
+		_ = syscall.Kill(-f.group, sig) // gone already, or the caller looks again
+	}
 	for _, p := range list {
 		if f.group == 0 || p.group != f.group {
 			p.signal(sig)
@@ -84,7 +96,7 @@ func (f family) signal(sig syscall.Signal) (int, error) {
 }
 
 // end asks every member to go, and kills those that are there after the grace.
-func (f family) end(grace time.Duration) error {
+func (f *family) end(grace time.Duration) error {
 	if left, err := f.signal(syscall.SIGTERM); err != nil || left == 0 {
 		return err
 	}
@@ -95,7 +107,7 @@ func (f family) end(grace time.Duration) error {
 }
 
 // kill ends every member, whatever it forks meanwhile.
-func (f family) kill() error {
+func (f *family) kill() error {
 	deadline := time.Now().Add(killWait)
 	for pause := pollMin; ; pause = min(2*pause, pollMax) {
 		left, err := f.signal(syscall.SIGKILL)
@@ -112,7 +124,7 @@ func (f family) kill() error {
 }
 
 // gone waits until the family is dead, at most for the given time.
-func (f family) gone(wait time.Duration) bool {
+func (f *family) gone(wait time.Duration) bool {
 	deadline := time.Now().Add(wait)
 	for pause := pollMin; ; pause = min(2*pause, pollMax) {
 		list, err := f.members()
@@ -214,7 +226,7 @@ func variable(environ []byte, name string) (string, bool) {
 // Processes are found by their environment; those of another user only where
 // the caller may read it.
 func Sweep(key string, attempt int) (killed int, err error) {
-	left := family{mine: func(environ []byte) bool {
+	left := &family{mine: func(environ []byte) bool {
 		if k, ok := variable(environ, envKey); !ok || k != key {
 			return false
 		}
