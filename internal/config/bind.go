@@ -168,20 +168,21 @@ func (b *binder) enter(sc *scope, v reflect.Value, written any) {
 
 // list binds a sequence; oneOrMany takes a single value for one of length one.
 func (b *binder) list(sc *scope, path string, n *yaml.Node, v reflect.Value, tag reflect.StructTag) (any, bool) {
-	items := n.Content
 	switch {
 	case n.Kind == yaml.SequenceNode:
 	case n.Kind == yaml.ScalarNode && takesOne(v.Type()):
-		items = []*yaml.Node{n}
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		w, ok := b.value(sc, path, n, v.Index(0), tag)
+		return []any{w}, ok
 	default:
 		sc.fail(path, "wants a list, has "+describe(n), listHint(n))
 		return nil, false
 	}
-	v.Set(reflect.MakeSlice(v.Type(), len(items), len(items)))
-	written := make([]any, len(items))
+	v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
+	written := make([]any, len(n.Content))
 	good := true
-	for i, item := range items {
-		w, ok := b.value(sc, fmt.Sprintf("%s[%d]", path, i), item, v.Index(i), tag)
+	for i, item := range n.Content {
+		w, ok := b.value(sc, itemPath(path, i), item, v.Index(i), tag)
 		written[i] = w
 		good = good && ok
 	}

@@ -102,11 +102,15 @@ func at(resolved, key *yaml.Node) *yaml.Node {
 	return &placed
 }
 
-// printable quotes a name that would break the line of an error.
+// printable quotes a name that would break the line of an error, and shortens
+// one that would fill it.
 func printable(name string) string {
+	if len(name) > maxNameBytes {
+		name = clip(name)
+	}
 	for _, r := range name {
 		if !strconv.IsPrint(r) {
-			return strconv.Quote(clip(name))
+			return strconv.Quote(name)
 		}
 	}
 	return name

@@ -75,6 +75,10 @@ func (b *binder) scalar(sc *scope, path string, n *yaml.Node, v reflect.Value, t
 		sc.fail(path, "unknown tag "+n.Tag, "leave it out")
 		return nil, false
 	}
+	if strings.ContainsRune(n.Value, 0) {
+		sc.fail(path, "holds a NUL character", "neither a command nor a database can take one")
+		return nil, false
+	}
 	s := scalar{text: n.Value, tag: n.Tag}
 	if !b.expand(sc, path, v.Type(), &s) {
 		return nil, false
@@ -97,11 +101,11 @@ func (b *binder) expand(sc *scope, path string, t reflect.Type, s *scalar) bool 
 			"what it stands for is a secret and never stored or shown, but this is: write the value out")
 		return false
 	}
-	value, secrets, faults := b.env.expand(s.text)
+	value, faults := b.env.expand(s.text)
 	for _, f := range faults {
 		sc.failAt(path, f.offset, f.msg, f.hint)
 	}
-	s.text, s.secrets = value, secrets
+	s.text = value
 	return len(faults) == 0
 }
 
@@ -123,7 +127,7 @@ func assign(v reflect.Value, s scalar, written string, tag reflect.StructTag) (m
 	}
 	switch {
 	case v.Type() == textType:
-		v.Set(reflect.ValueOf(executor.Text{Written: written, Value: s.text, Secrets: s.secrets}))
+		v.Set(reflect.ValueOf(executor.Text{Written: written, Value: s.text}))
 		return wantText(s, false)
 	case v.Type() == timeType:
 		t, msg, hint := parseTime(s)

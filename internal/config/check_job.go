@@ -85,7 +85,7 @@ func (c *jobCheck) windows() {
 // times checks the durations of attempts.
 func (c *jobCheck) times() {
 	if c.has("timeout") && c.ok("timeout") && c.Timeout == 0 {
-		c.fail("timeout", "ends every attempt at once", "leave it out for no bound")
+		c.fail("timeout", "0s ends every attempt at once", "leave it out for no bound")
 	}
 	if c.SQL != nil && c.own("window") && c.ok("window") && !c.Window {
 		c.fail("window", "a sql job always uses its window", "leave it out")

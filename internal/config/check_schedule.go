@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/tidemarkd/tidemark/scheduler"
@@ -14,17 +15,26 @@ func (c *jobCheck) schedule() (scheduler.ScheduleSpec, *scheduler.Schedule) {
 		c.fail("schedule", "is missing", `write a cron expression such as "0 3 * * *", or "@every 30s"`)
 	}
 	spec := c.scheduleSpec()
+	if c.has("timezone") && c.ok("timezone") && c.Timezone == "" {
+		c.fail("timezone", "names no zone", "write an IANA name such as Europe/Paris, or leave it out for the file's")
+	}
 	schedule, err := scheduler.ParseSchedule(spec)
-	for _, fault := range scheduleErrors(err) {
-		path := fault.Field
-		if path == "schedule" || path == "exclude" {
-			path = itemPath(path, fault.Index)
+	for _, fault := range c.unknownYet(err) {
+		path := itemPath(fault.Field, fault.Index)
+		if !c.has(path) {
+			path = fault.Field
 		}
-		if c.ok(top(path)) && c.has(top(path)) {
-			c.failAt(path, fault.Offset, fault.Msg, fault.Hint)
-		}
+		c.failAt(path, fault.Offset, fault.Msg, fault.Hint)
 	}
 	return spec, schedule
+}
+
+// unknownYet leaves out the faults of fields that were found bad before, or are
+// not given and thus not the job's.
+func (c *jobCheck) unknownYet(err error) []*scheduler.ScheduleError {
+	return slices.DeleteFunc(scheduleErrors(err), func(fault *scheduler.ScheduleError) bool {
+		return !c.has(fault.Field) || !c.ok(fault.Field)
+	})
 }
 
 // scheduleSpec is what the job says of its schedule. Fields that are bad are

@@ -32,25 +32,30 @@ func (c *jobCheck) work() (kind string) {
 	case c.SQL != nil:
 		c.database()
 	}
-	for _, fault := range executor.FieldErrors(c.validate()) {
-		if c.ok(fault.Field) {
-			c.fail(fault.Field, fault.Msg, fault.Hint)
-		}
+	if c.places[kinds[0]].node.Kind == yaml.MappingNode {
+		c.validate()
 	}
 	return kinds[0]
 }
 
-// validate asks the kinds of work what they make of their keys.
-func (c *jobCheck) validate() error {
+// validate asks the kind of work what it makes of its keys. Of fields that were
+// found bad before it knows nothing to say.
+func (c *jobCheck) validate() {
+	var err error
 	switch common := c.common(); {
 	case c.Exec != nil:
-		return c.Exec.Validate(common)
+		err = c.Exec.Validate(common)
 	case c.HTTP != nil:
-		return c.HTTP.Validate(common)
+		err = c.HTTP.Validate(common)
 	case c.SQL != nil:
-		return c.SQL.Validate(common)
+		err = c.SQL.Validate(common)
 	}
-	return nil
+	faults := slices.DeleteFunc(executor.FieldErrors(err), func(fault *executor.FieldError) bool {
+		return !c.ok(fault.Field)
+	})
+	for _, fault := range faults {
+		c.fail(fault.Field, fault.Msg, fault.Hint)
+	}
 }
 
 // command tells a program with arguments from a line for a shell: the one is a

@@ -60,8 +60,7 @@ func (e Errors) Unwrap() []error {
 	return all
 }
 
-// report collects faults. The same fault of one place is kept once, however
-// many jobs inherit it from defaults or share it through an alias.
+// report collects faults.
 type report struct {
 	errs  []Error
 	files []string // in the order in which they were read
@@ -70,11 +69,12 @@ type report struct {
 
 func newReport() *report { return &report{seen: map[Error]bool{}} }
 
-func (r *report) add(e Error) {
-	key := Error{File: e.File, Line: e.Line, Col: e.Col, Msg: e.Msg}
-	if e.Line == 0 {
-		key.Field = e.Field
-	}
+func (r *report) add(e Error) { r.addOnce(e, e.Field) }
+
+// addOnce keeps the same fault of one place and path once, however many jobs
+// inherit it from defaults or share it through an alias.
+func (r *report) addOnce(e Error, path string) {
+	key := Error{File: e.File, Line: e.Line, Col: e.Col, Field: path, Msg: e.Msg}
 	if r.seen[key] {
 		return
 	}

@@ -41,9 +41,8 @@ func holdsVariable(text string) bool {
 }
 
 // expand replaces every `${…}` of the text once: what comes out of one is not
-// looked at again. `$${` stands for `${` itself. The secrets are what the
-// `${…}` stand for, in their order.
-func (x *expander) expand(text string) (value string, secrets []string, faults []expandFault) {
+// looked at again. `$${` stands for `${` itself.
+func (x *expander) expand(text string) (value string, faults []expandFault) {
 	var out strings.Builder
 	for at := 0; at < len(text); {
 		next := strings.Index(text[at:], "${")
@@ -68,10 +67,9 @@ func (x *expander) expand(text string) (value string, secrets []string, faults [
 			faults = append(faults, expandFault{next, msg, hint})
 		}
 		out.WriteString(value)
-		secrets = append(secrets, value)
 		at = next + end + 1
 	}
-	return out.String(), secrets, faults
+	return out.String(), faults
 }
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)

@@ -58,7 +58,7 @@ func closest(word string, candidates []string) string {
 		return best
 	}
 	for _, c := range candidates {
-		if len(word) >= 4 && (strings.Contains(c, word) || len(c) >= 4 && strings.Contains(word, c)) {
+		if len(word) >= 4 && (strings.Contains(c, word) || 2*len(c) > len(word) && strings.Contains(word, c)) {
 			return c
 		}
 	}

@@ -30,12 +30,15 @@ type document struct {
 	// The databases that sql jobs work in, by name.
 	Databases map[string]databaseKeys `yaml:"databases"`
 	// More files with jobs: names or patterns, relative to this file.
-	Include []executor.Text `yaml:"include"`
+	Include patterns `yaml:"include"`
 	// What jobs have that do not say otherwise: every job field except renamed_from, exec, http and sql.
 	Defaults *jobKeys `yaml:"defaults"`
 	// The jobs, by name.
 	Jobs map[string]*jobKeys `yaml:"jobs"`
 }
+
+// patterns are names of files with * and the like.
+type patterns []executor.Text
 
 func (d *document) preset() {
 	d.Store = executor.Plain("sqlite:tidemark.db")

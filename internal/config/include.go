@@ -40,6 +40,10 @@ func (l *loader) glob(path, pattern string) []string {
 	}
 	if !strings.ContainsAny(pattern, `*?[\`) {
 		l.watchDir(filepath.Dir(pattern))
+		if _, err := os.Stat(pattern); err != nil {
+			l.top.fail(path, "cannot be read: "+reason(err), "names are relative to this file; only a pattern with * or ? may match nothing")
+			return nil
+		}
 		return []string{pattern}
 	}
 	names, err := filepath.Glob(pattern)

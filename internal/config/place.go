@@ -95,7 +95,7 @@ func (s *scope) failAt(path string, offset int, msg, hint string) {
 		}
 	}
 	s.markBad(path)
-	s.rep.add(e)
+	s.rep.addOnce(e, path)
 }
 
 // failSelf reports a fault of the scope as a whole, at its name.
@@ -112,12 +112,14 @@ func (s *scope) failPair(first, second, msg, hint string) {
 
 // nearest finds the place of the path, or of the innermost given one around it.
 func (s *scope) nearest(path string) (found *place, exact bool) {
-	for p := path; p != ""; p = parent(p) {
+	for p := path; ; p = parent(p) {
 		if place, ok := s.places[p]; ok {
 			return &place, p == path
 		}
+		if p == "" {
+			return nil, false
+		}
 	}
-	return nil, false
 }
 
 // markBad marks the field and those around it.

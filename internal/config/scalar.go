@@ -12,10 +12,9 @@ import (
 
 // scalar is one value as YAML gives it, expanded where it held a `${…}`.
 type scalar struct {
-	text    string
-	tag     string   // "!!str", "!!int", …: what YAML takes it for
-	secret  bool     // text comes out of a `${…}` and must not be shown
-	secrets []string // what the `${…}` stand for
+	text   string
+	tag    string // "!!str", "!!int", …: what YAML takes it for
+	secret bool   // text comes out of a `${…}` and must not be shown
 }
 
 // shown is how the value may stand in an error.

@@ -13,13 +13,13 @@ import (
 // judging anything else in it: commands that only need the store work while
 // jobs are being edited. Errors are of the type Errors.
 func StoreOf(path string, opts Options) (executor.Text, error) {
+	unread := newReport()
+	src := readSource(path, unread)
+	if src.text == nil {
+		return executor.Text{}, unread.err()
+	}
 	l := loader{path: path, rep: newReport(), env: newExpander(opts.LookupEnv)}
 	l.doc.preset()
-	src := readSource(path, newReport())
-	if src.text == nil {
-		readSource(path, l.rep)
-		return executor.Text{}, l.rep.err()
-	}
 	if src.root == nil {
 		src.root = storeLine(src.text)
 	}

@@ -63,6 +63,8 @@ func (e *Error) explain(src *source, load *yaml.LoadError) {
 		e.Line, e.Col, e.Hint = load.ContextMark.Line, load.ContextMark.Column, "the quote that begins here is never closed"
 	case strings.Contains(load.Message, "unknown escape"):
 		e.Hint = `inside "…" a backslash is written \\; inside '…' it stands for itself`
+	case strings.Contains(load.ContextMsg, "flow node"), strings.Contains(load.Message, "node content"):
+		e.Hint = "a value is missing here, or a [ or { before this is not closed"
 	case strings.Contains(load.ContextMsg, "flow"):
 		e.Hint = "a [ or { that began on line " + lineNumber(load.ContextMark) + " is not closed before this"
 	case strings.Contains(load.Message, "expected key"):
