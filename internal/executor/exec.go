@@ -147,7 +147,11 @@ func (e *Exec) start(cmd *command, out *maskWriter) (attempt, error) {
 		return attempt{}, err
 	}
 	go pipe.copy()
-	return attempt{child: child, pipe: pipe, family: &family{group: child.pid, mine: cmd.mine}}, nil
+	family := &family{group: child.pid, mine: cmd.mine}
+	if self, err := readProcess(child.pid); err == nil {
+		family.since = self.start
+	}
+	return attempt{child: child, pipe: pipe, family: family}, nil
 }
 
 // ended is the result of a command that ended by itself.

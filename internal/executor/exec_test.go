@@ -163,7 +163,7 @@ func wantGone(t *testing.T, pids []string, n int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p, err := readProcess(pid); err == nil {
+		if p, err := readProcess(pid); err == nil && !p.dead {
 			t.Errorf("a process lives on: %+v", p)
 		}
 	}

@@ -2,7 +2,6 @@ package executor
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -24,6 +23,7 @@ const (
 type process struct {
 	pid, parent, group int
 	start              uint64 // in clock ticks since boot
+	dead               bool   // and not yet reaped
 }
 
 // family is what belongs to an attempt on this host. It is used by one
@@ -31,6 +31,7 @@ type process struct {
 type family struct {
 	group int                       // process group of the command; 0: none
 	mine  func(environ []byte) bool // by environment, which children inherit
+	since uint64                    // start of its eldest: no older process is looked at
 	known map[int]uint64            // who was a member once: pid and start
 }
 
@@ -76,7 +77,7 @@ func (f *family) owns(p process) bool {
 	if start, ok := f.known[p.pid]; ok && start == p.start {
 		return true
 	}
-	return f.group != 0 && p.group == f.group || f.mine(environ(p.pid))
+	return p.start >= f.since && (f.group != 0 && p.group == f.group || f.mine(environ(p.pid)))
 }
 
 // signal sends sig to every member, and returns how many there were. They are
@@ -169,14 +170,12 @@ func processes() ([]process, error) {
 		if err != nil {
 			continue
 		}
-		if p, err := readProcess(pid); err == nil {
+		if p, err := readProcess(pid); err == nil && !p.dead {
 			table = append(table, p)
 		}
 	}
 	return table, nil
 }
-
-var errDead = errors.New("process is dead")
 
 // readProcess reads /proc/PID/stat (proc_pid_stat(5)). The command's name,
 // second there, may hold anything, brackets and spaces too.
@@ -190,10 +189,7 @@ func readProcess(pid int) (process, error) {
 	if end < 0 || len(rest) < 20 {
 		return process{}, fmt.Errorf("read process %d: unknown form", pid)
 	}
-	if rest[0] == "Z" || rest[0] == "X" {
-		return process{}, errDead
-	}
-	p := process{pid: pid}
+	p := process{pid: pid, dead: rest[0] == "Z" || rest[0] == "X"}
 	p.parent, _ = strconv.Atoi(rest[1])
 	p.group, _ = strconv.Atoi(rest[2])
 	p.start, err = strconv.ParseUint(rest[19], 10, 64)
