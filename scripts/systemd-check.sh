@@ -67,6 +67,6 @@ echo "systemd-check: notify-reload.conf is valid (systemd $version)"
 [[ $(seconds TimeoutStopSec) -gt 30 ]] || fail "TimeoutStopSec is not above shutdown_grace"
 
 mkdir "$work/etc"
-systemd-sysusers --root="$work" "$PWD/sysusers.conf" || fail "sysusers.conf"
+out=$(systemd-sysusers --root="$work" "$PWD/sysusers.conf" 2>&1) || fail "sysusers.conf: $out"
 grep --quiet '^tidemark:' "$work/etc/passwd" || fail "sysusers.conf makes no user tidemark"
 exit "$failed"
