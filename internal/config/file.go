@@ -6,8 +6,9 @@ import (
 	"github.com/tidemarkd/tidemark/internal/executor"
 )
 
-// document is a config file as it is written. Its comments, and those of the
-// structs below, are the descriptions of the JSON Schema.
+// document is a config file as it is written. Choices and defaults in the
+// jsonschema tags, here and below, are what the binder, the definitions and the
+// JSON Schema go by; docs/configuration.md has the meanings.
 type document struct {
 	// Where state and history are kept: sqlite:FILE or postgres://….
 	Store executor.Text `yaml:"store" jsonschema:"default=sqlite:tidemark.db"`

@@ -25,8 +25,8 @@ const (
 	variablePattern = `\$\{`
 )
 
-// generateSchema makes the schema of the structs that the binder fills. Their
-// comments, and those of the executors' configs, are its descriptions.
+// generateSchema makes the schema of the structs that the binder fills. Its
+// descriptions are the meanings in docs/configuration.md.
 func generateSchema(t *testing.T) string {
 	t.Helper()
 	r := jsonschema.Reflector{
@@ -37,35 +37,25 @@ func generateSchema(t *testing.T) string {
 		Namer:                      schemaName,
 		Mapper:                     leafSchema,
 	}
-	const module = "github.com/tidemarkd/tidemark/internal/"
-	for _, dir := range []string{"config", "executor"} {
-		if err := r.AddGoComments(module+dir, filepath.Join("..", dir)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for key := range r.CommentMap { // AddGoComments joins the folder to the path
-		for _, dir := range []string{"config", "executor"} {
-			if rest, ok := strings.CutPrefix(key, module+dir+"/../"+dir); ok {
-				r.CommentMap[module+dir+rest] = r.CommentMap[key]
-			}
-		}
-	}
 	root := r.ReflectFromType(documentType)
-	root.Title, root.Description = "Tidemark config file", ""
-	decorate(root, documentType)
-	types := map[string]reflect.Type{
-		"job": jobType, "retention": reflect.TypeFor[retentionKeys](), "database": reflect.TypeFor[databaseKeys](),
-		"catchup": reflect.TypeFor[catchupKeys](), "retry": reflect.TypeFor[retryKeys](),
-	}
-	for kind, work := range workTypes() {
-		types[kind] = work
-	}
+	root.Title = "Tidemark config file"
+	top, job := documentedKeys(t, "Keys at the top"), documentedKeys(t, "Keys of a job")
+	decorate(root, documentType, top, "")
 	for name, def := range root.Definitions {
-		def.Description = ""
-		if types[name] == nil {
-			t.Fatalf("definition %s is of no known type", name)
+		switch name {
+		case "job":
+			decorate(def, jobType, job, "")
+		case "retention":
+			decorate(def, reflect.TypeFor[retentionKeys](), top, "retention.")
+		case "database":
+			decorate(def, reflect.TypeFor[databaseKeys](), top, "databases.NAME.")
+		case "catchup":
+			decorate(def, reflect.TypeFor[catchupKeys](), job, "catchup.")
+		case "retry":
+			decorate(def, reflect.TypeFor[retryKeys](), job, "retry.")
+		default:
+			decorate(def, workTypes()[name], job, name+".")
 		}
-		decorate(def, types[name])
 	}
 	shapeJobs(root)
 	var b bytes.Buffer
@@ -119,13 +109,15 @@ func leafSchema(t reflect.Type) *jsonschema.Schema {
 	return nil
 }
 
-// decorate adds what the tags say to properties of types that leafSchema maps.
-func decorate(s *jsonschema.Schema, t reflect.Type) {
+// decorate adds the meaning of each key, and what the tags say to properties of
+// types that leafSchema maps.
+func decorate(s *jsonschema.Schema, t reflect.Type, rows map[string]documented, prefix string) {
 	for name, f := range fieldsOf(t) {
 		property, ok := s.Properties.Get(name)
 		if !ok {
 			continue
 		}
+		property.Description = rows[prefix+name].meaning
 		if text := defaultOf(f.tag); text != "" {
 			property.Default = defaultValue(text)
 		}
