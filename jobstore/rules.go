@@ -2,12 +2,13 @@ package jobstore
 
 import "time"
 
-// Run is the run that a plan asked for, before it is admitted.
+// Run is the run that a plan asked for, before it is admitted, its times as a
+// store keeps them.
 func (n NewRun) Run(job Job, now time.Time) Run {
 	return Run{
-		Key: n.Key, JobID: job.ID, Job: job.Name, Target: n.Target, FireTime: n.FireTime,
+		Key: n.Key, JobID: job.ID, Job: job.Name, Target: n.Target, FireTime: Instant(n.FireTime),
 		Trigger: n.Trigger, LogicalRun: 1, State: Pending, Covers: n.Covers,
-		NotBefore: n.NotBefore, Deadline: n.Deadline, WindowTo: n.WindowTo, CreatedAt: now,
+		NotBefore: Instant(n.NotBefore), Deadline: Instant(n.Deadline), WindowTo: Instant(n.WindowTo), CreatedAt: now,
 	}
 }
 

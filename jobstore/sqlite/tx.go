@@ -34,31 +34,45 @@ func (w *writer) take(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if w.conn != nil {
-		return nil
+	err := ctx.Err()
+	if err == nil && w.conn == nil {
+		if w.conn, err = w.db.Conn(ctx); err == nil {
+			w.stmts = map[string]*sql.Stmt{}
+		}
 	}
-	conn, err := w.db.Conn(ctx)
 	if err != nil {
 		<-w.turn
-		return err
 	}
-	w.conn, w.stmts = conn, map[string]*sql.Stmt{}
-	return nil
+	return err
 }
 
 func (w *writer) give() { <-w.turn }
 
-// release lets go of the connection, prepared statements and all.
+// release lets go of the connection, prepared statements first.
 func (w *writer) release() error {
-	var errs []error
+	if w.conn == nil {
+		return nil
+	}
+	errs := w.closeStmts()
+	errs = append(errs, w.conn.Close())
+	w.conn = nil
+	return errors.Join(errs...)
+}
+
+func (w *writer) closeStmts() (errs []error) {
 	for _, stmt := range w.stmts {
 		errs = append(errs, stmt.Close())
 	}
-	if w.conn != nil {
-		errs = append(errs, w.conn.Close())
-	}
-	w.conn, w.stmts = nil, nil
-	return errors.Join(errs...)
+	w.stmts = nil
+	return errs
+}
+
+// discard closes the connection for good.
+func (w *writer) discard() {
+	w.closeStmts()
+	_ = w.conn.Raw(func(any) error { return sqldriver.ErrBadConn })
+	_ = w.conn.Close()
+	w.conn = nil
 }
 
 func (w *writer) close() error {
@@ -88,7 +102,8 @@ func (s *Store) write(ctx context.Context, fn func(*tx) error) error {
 	w := s.writer
 	t := &tx{caller: ctx, run: context.WithoutCancel(ctx), conn: w.conn, stmts: w.stmts}
 	if _, err := w.conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
-		return errors.Join(err, s.undo())
+		s.undo() // where the caller's end crossed a beginning that worked
+		return err
 	}
 	t.now = now()
 	err := fn(t)
@@ -99,23 +114,19 @@ func (s *Store) write(ctx context.Context, fn func(*tx) error) error {
 		_, err = t.exec("COMMIT")
 	}
 	if err != nil {
-		return errors.Join(err, s.undo())
+		s.undo()
 	}
-	return nil
+	return err
 }
 
-// undo rolls back. Where there is nothing to roll back (SQLite has done so
-// itself, or never began) a new connection takes the place of this one, whose
-// state is then not known; the one in memory is the store, and stays.
-func (s *Store) undo() error {
-	w := s.writer
-	_, err := w.conn.ExecContext(context.Background(), "ROLLBACK")
-	if err == nil || s.reader == nil {
-		return nil
+// undo rolls back. Where that fails SQLite has mostly done so itself; to be
+// sure, a new connection takes the place of this one, except in memory, where
+// it is the store.
+func (s *Store) undo() {
+	_, err := s.writer.conn.ExecContext(context.Background(), "ROLLBACK")
+	if err != nil && s.reader != nil {
+		s.writer.discard()
 	}
-	_ = w.conn.Raw(func(any) error { return sqldriver.ErrBadConn })
-	_ = w.release()
-	return nil
 }
 
 // read runs fn on one state of the store, beside the writer.
