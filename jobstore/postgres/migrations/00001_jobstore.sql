@@ -27,6 +27,7 @@ CREATE TABLE tidemark_jobs (
     watermark_start timestamptz,
     file_paused     boolean NOT NULL,
     last_planned    timestamptz NOT NULL,
+    counts_from     timestamptz NOT NULL,         -- since when the present schedule counts: made, changed, or resumed
     next_fire       timestamptz,                  -- null: never again
     wake_at         timestamptz,                  -- when the planner must look: next fire, or the end of a pause; null: not at all
     due             bigint NOT NULL DEFAULT 0,
@@ -93,7 +94,7 @@ CREATE TABLE tidemark_runs (
 );
 CREATE INDEX tidemark_runs_fire ON tidemark_runs (job_id, fire_time);
 CREATE INDEX tidemark_runs_claim ON tidemark_runs (claim_at) WHERE claim_at IS NOT NULL;
-CREATE INDEX tidemark_runs_open ON tidemark_runs (job_id, target) WHERE finished_at IS NULL;
+CREATE INDEX tidemark_runs_open ON tidemark_runs (job_id, target, fire_time) WHERE finished_at IS NULL;
 CREATE INDEX tidemark_runs_review ON tidemark_runs (job_id, target) WHERE review;
 
 CREATE TABLE tidemark_attempts (                  -- ended attempts that were not a run's last
