@@ -35,6 +35,7 @@ deploy_deps() {
   local packages=()
   command -v buildah >/dev/null || packages+=(buildah)
   command -v systemd-analyze >/dev/null || packages+=(systemd)
+  command -v pgrep >/dev/null || packages+=(procps)
   install_packages "${packages[@]}"
   [[ -x .bin/promtool ]] || promtool
 }
