@@ -202,11 +202,8 @@ func listHint(n *yaml.Node) string {
 // unknown reports a key that no field has.
 func (b *binder) unknown(sc *scope, path string, key *yaml.Node, t reflect.Type) {
 	known := namesOf(t)
-	hint := ""
-	switch guess := closest(key.Value, known); {
-	case guess != "":
-		hint = "did you mean `" + guess + "`?"
-	case len(known) <= 8:
+	hint := didYouMean(key.Value, known)
+	if hint == "" && len(known) <= 8 {
 		hint = "known here: " + strings.Join(known, ", ")
 	}
 	if h, ok := reflect.Zero(t).Interface().(interface{ misplaced(key string) string }); ok {

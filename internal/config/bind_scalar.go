@@ -191,10 +191,7 @@ func oneOf(s scalar, list []string) (msg, hint string) {
 	if len(list) == 0 || slices.Contains(list, s.text) {
 		return "", ""
 	}
-	if guess := closest(s.text, list); guess != "" {
-		return s.shown() + " is not one of its values", "did you mean " + guess + "?"
-	}
-	return s.shown() + " is not one of its values", "write " + orList(list)
+	return s.shown() + " is not one of its values", orElse(didYouMean(s.text, list), "write "+orList(list))
 }
 
 // orList joins words for people: a, b or c.

@@ -81,11 +81,6 @@ func (c *jobCheck) database() {
 		return
 	}
 	all := slices.Sorted(maps.Keys(c.doc.Databases))
-	hint := "define it under `databases:`"
-	if guess := closest(name, all); guess != "" {
-		hint = "did you mean " + guess + "?"
-	} else if len(all) > 0 {
-		hint = "`databases:` has " + orList(all)
-	}
+	hint := orElse(didYouMean(name, all), "define it under `databases:`")
 	c.fail("sql.database", "unknown database "+printable(name), hint)
 }

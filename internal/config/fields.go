@@ -1,6 +1,7 @@
 package config
 
 import (
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -37,32 +38,43 @@ func namesOf(t reflect.Type) []string {
 	return names
 }
 
-// closest returns the candidate that somebody who wrote word most likely
-// meant, or nothing.
-func closest(word string, candidates []string) string {
-	word = strings.ToLower(strings.ReplaceAll(word, "-", "_"))
-	if len(word) > 60 {
+// didYouMean asks for the candidates that somebody who wrote word most likely
+// meant; it is empty where there are none.
+func didYouMean(word string, candidates []string) string {
+	guesses := closest(word, candidates)
+	if len(guesses) == 0 {
 		return ""
 	}
-	best, bestCost := "", len(word)/3+2
+	return "did you mean `" + strings.Join(guesses, "` or `") + "`?"
+}
+
+// closest returns the candidate with the fewest letters to change, or else
+// those few that hold the word.
+func closest(word string, candidates []string) []string {
+	word = strings.ToLower(strings.ReplaceAll(word, "-", "_"))
+	if len(word) > 60 {
+		return nil
+	}
+	best, bestCost := "", math.MaxInt
 	for _, c := range candidates {
-		cost := distance(word, strings.ToLower(c))
-		if shared := len(word) >= 4 && len(c) >= 4 && word[:4] == c[:4]; shared && cost <= 4 {
-			cost = min(cost, bestCost-1)
+		bound := len(word)/3 + 1
+		if len(word) >= 4 && len(c) >= 4 && word[:4] == c[:4] {
+			bound = max(bound, 4)
 		}
-		if cost < bestCost {
+		if cost := distance(word, strings.ToLower(c)); cost <= bound && cost < bestCost {
 			best, bestCost = c, cost
 		}
 	}
 	if best != "" {
-		return best
+		return []string{best}
 	}
+	var holders []string
 	for _, c := range candidates {
 		if len(word) >= 4 && (strings.Contains(c, word) || 2*len(c) > len(word) && strings.Contains(word, c)) {
-			return c
+			holders = append(holders, c)
 		}
 	}
-	return ""
+	return holders[:min(len(holders), 3)]
 }
 
 // distance is the number of letters to insert, drop, change or swap with their

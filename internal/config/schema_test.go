@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -184,14 +185,22 @@ func plain(n *yaml.Node) any {
 		return list
 	case yaml.MappingNode:
 		all := map[string]any{}
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if merged, ok := plain(n.Content[i+1]).(map[string]any); ok && n.Content[i].Tag == "!!merge" {
-				for key, value := range merged {
-					all[key] = value
-				}
+		for i := len(n.Content) - 2; i >= 0; i -= 2 {
+			key, value := n.Content[i].Value, plain(n.Content[i+1])
+			if n.Content[i].Tag != "!!merge" {
+				all[key] = value
 				continue
 			}
-			all[n.Content[i].Value] = plain(n.Content[i+1])
+			merged, isList := value.([]any)
+			if !isList {
+				merged = []any{value}
+			}
+			for _, m := range merged {
+				if m, ok := m.(map[string]any); ok {
+					maps.Copy(m, all)
+					all = m
+				}
+			}
 		}
 		return all
 	}
