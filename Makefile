@@ -17,8 +17,8 @@ help: ## list the targets
 build: ## the static binary, in bin/tidemark
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/tidemark ./cmd/tidemark
 
-run: ## the daemon from source, with an example config
-	go run ./cmd/tidemark run -c deploy/examples/tidemark.yaml
+run: build ## the daemon, with an example config
+	bin/tidemark run -c deploy/examples/tidemark.yaml
 
 test: ## all tests, against a real PostgreSQL
 	scripts/test.sh
@@ -44,6 +44,9 @@ deploy-check: build ## shipped configs, units and alert rules; the image, built 
 	bin/tidemark check deploy/examples/tidemark.yaml
 	TIDEMARK_STORE_URL=postgres://db.example.test/tidemark bin/tidemark check deploy/docker/tidemark.yaml
 	scripts/systemd-check.sh bin/tidemark
+	@for m in $$(grep -oh 'tidemark_[a-z_]*' deploy/prometheus/alerts.yaml | sort -u); do \
+	  grep -q "\"$$m\"" metrics/*.go || { echo "alerts.yaml uses $$m, which metrics does not have"; exit 1; }; \
+	done
 	.bin/promtool check rules deploy/prometheus/alerts.yaml
 	.bin/promtool test rules deploy/prometheus/alerts_test.yaml
 	scripts/image-check.sh
