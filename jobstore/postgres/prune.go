@@ -82,7 +82,7 @@ FROM unnest($1::bigint[]) AS j (id)
 CROSS JOIN LATERAL (
     SELECT * FROM tidemark_runs o
     WHERE o.job_id = j.id AND o.fire_time < $2
-    ORDER BY o.fire_time FETCH FIRST $3::bigint ROWS WITH TIES
+    ORDER BY o.fire_time FETCH FIRST ($3::bigint) ROWS WITH TIES
 ) r
 ORDER BY r.job_id, r.fire_time`
 
@@ -92,7 +92,7 @@ FROM unnest($1::bigint[]) AS j (id)
 CROSS JOIN LATERAL (
     SELECT * FROM tidemark_ranges o
     WHERE o.job_id = j.id AND o.first < $2
-    ORDER BY o.first FETCH FIRST $3::bigint ROWS WITH TIES
+    ORDER BY o.first FETCH FIRST ($3::bigint) ROWS WITH TIES
 ) g
 ORDER BY g.job_id, g.first`
 

@@ -280,7 +280,7 @@ WITH held AS (
     WHERE r.state = 'running' AND r.node = $3
     FOR NO KEY UPDATE OF r SKIP LOCKED
 )
-UPDATE tidemark_runs r SET claim_at = now() + $4::bigint * interval '1 microsecond'
+UPDATE tidemark_runs r SET claim_at = $4
 FROM held
 WHERE r.id = held.id`
 
@@ -328,7 +328,7 @@ func (s *Store) Extend(ctx context.Context, req jobstore.ExtendRequest) (out job
 	b.Queue(renewLeases,
 		column(renew, func(l *jobstore.Lease) int64 { return l.RunID }),
 		column(renew, func(l *jobstore.Lease) int32 { return int32(l.Attempt) }),
-		req.Node, req.Lease.Microseconds())
+		req.Node, stamp(out.Now.Add(req.Lease)))
 	if err := s.run(ctx, "renew leases", b); err != nil {
 		return jobstore.Signals{}, err
 	}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -52,6 +53,7 @@ func (s *Store) Sync(ctx context.Context, decide func(jobstore.SyncState) (jobst
 	if err != nil {
 		return jobstore.SyncState{}, err
 	}
+	slices.SortFunc(out.Jobs, func(a, b jobstore.Job) int { return cmp.Compare(a.Name, b.Name) })
 	return out, nil
 }
 
