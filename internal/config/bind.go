@@ -218,7 +218,7 @@ func (b *binder) unknown(sc *scope, path string, key *yaml.Node, t reflect.Type)
 func (b *binder) failKey(sc *scope, path string, key *yaml.Node, msg, hint string) {
 	b.rep.add(Error{
 		File: b.src.name, Line: key.Line, Col: key.Column,
-		Field: sc.field(printable(path)), Msg: msg, Hint: hint,
+		Field: sc.field(path), Msg: msg, Hint: hint,
 	})
 }
 

@@ -47,11 +47,15 @@ func (c *jobCheck) catchup() {
 	}
 }
 
-// overlap refuses policies that drop what coalescing kept.
-func (c *jobCheck) overlap() {
+// instances refuses a bound that lets nothing run.
+func (c *jobCheck) instances() {
 	if c.has("max_instances") && c.ok("max_instances") && c.MaxInstances < 1 {
 		c.fail("max_instances", "less than one", "leave it out with overlap: allow for no bound; `paused: true` stops a job")
 	}
+}
+
+// overlap refuses policies that drop what coalescing kept.
+func (c *jobCheck) overlap() {
 	if !c.ok("overlap", "coalesce") {
 		return
 	}

@@ -81,16 +81,3 @@ func (l *loader) checkRenames() {
 		}
 	}
 }
-
-// checkDefaults refuses what cannot be the same for several jobs.
-func (l *loader) checkDefaults() {
-	d := l.doc.Defaults
-	if d == nil || d.scope == nil {
-		return
-	}
-	for _, key := range []string{"renamed_from", "exec", "http", "sql"} {
-		if d.has(key) {
-			d.fail(key, "has no place in defaults", "give it to the job itself")
-		}
-	}
-}

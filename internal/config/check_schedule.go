@@ -11,9 +11,6 @@ import (
 // schedule makes the spec and the schedule of it. Both are empty where a fault
 // was reported.
 func (c *jobCheck) schedule() (scheduler.ScheduleSpec, *scheduler.Schedule) {
-	if !c.has("schedule") {
-		c.fail("schedule", "is missing", `write a cron expression such as "0 3 * * *", or "@every 30s"`)
-	}
 	spec := c.scheduleSpec()
 	if c.has("timezone") && c.ok("timezone") && c.Timezone == "" {
 		c.fail("timezone", "names no zone", "write an IANA name such as Europe/Paris, or leave it out for the file's")
@@ -50,7 +47,7 @@ func (c *jobCheck) scheduleSpec() scheduler.ScheduleSpec {
 		spec.TimezoneIsDefault = true
 	}
 	if !c.has("timezone") || !c.ok("timezone") {
-		spec.Timezone = c.defaultZone()
+		spec.Timezone = c.doc.Timezone
 	}
 	if c.DSTOverlap != "first" {
 		spec.OverlapPolicy = c.DSTOverlap
@@ -61,14 +58,6 @@ func (c *jobCheck) scheduleSpec() scheduler.ScheduleSpec {
 		spec.Exclude = append(spec.Exclude, string(d))
 	}
 	return spec
-}
-
-// defaultZone is the file's zone; a bad one is reported at the top alone.
-func (c *jobCheck) defaultZone() string {
-	if _, err := scheduler.LoadZone(c.doc.Timezone); err != nil {
-		return "UTC"
-	}
-	return c.doc.Timezone
 }
 
 func (c *jobCheck) bound(path string, t time.Time) *time.Time {

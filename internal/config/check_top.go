@@ -80,13 +80,17 @@ func (l *loader) checkListen() {
 	}
 }
 
+// checkTimezone checks the file's zone. In place of a bad one jobs are checked
+// in UTC, so that it is reported once.
 func (l *loader) checkTimezone() {
-	if !l.top.ok("timezone") {
-		return
+	if l.top.ok("timezone") {
+		if _, err := scheduler.LoadZone(l.doc.Timezone); err != nil {
+			msg, hint := scheduleFault(err)
+			l.top.fail("timezone", msg, hint)
+		}
 	}
-	if _, err := scheduler.LoadZone(l.doc.Timezone); err != nil {
-		msg, hint := scheduleFault(err)
-		l.top.fail("timezone", msg, hint)
+	if !l.top.ok("timezone") {
+		l.doc.Timezone = "UTC"
 	}
 }
 

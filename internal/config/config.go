@@ -72,6 +72,7 @@ func Load(path string, opts Options) (*Config, error) {
 	l.readMain()
 	l.readIncluded()
 	l.checkTop()
+	l.checkDefaults()
 	jobs := l.jobs()
 	if err := l.rep.err(); err != nil {
 		return nil, err

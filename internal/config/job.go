@@ -21,12 +21,16 @@ type jobCheck struct {
 func (c *jobCheck) job() Job {
 	c.lateness()
 	c.catchup()
+	c.instances()
 	c.overlap()
 	c.windows()
 	c.times()
 	c.retry()
 	c.targets()
 	c.labels()
+	if !c.has("schedule") {
+		c.fail("schedule", "is missing", `write a cron expression such as "0 3 * * *", or "@every 30s"`)
+	}
 	spec, schedule := c.schedule()
 	kind := c.work()
 	return Job{

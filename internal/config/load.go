@@ -34,7 +34,6 @@ func (l *loader) readMain() {
 		return
 	}
 	l.top = newBinder(src, l.rep, l.env).bind(&l.doc)
-	l.checkDefaults()
 	l.addJobs(l.doc.Jobs)
 }
 

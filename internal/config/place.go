@@ -91,7 +91,7 @@ func (s *scope) failAt(path string, offset int, msg, hint string) {
 		e.File = found.src.name
 		e.Line, e.Col = found.at(offset)
 		if found.inherited {
-			e.Field = "defaults." + path
+			e.Field = "defaults." + printable(path)
 		}
 	}
 	s.markBad(path)
@@ -135,11 +135,11 @@ func (s *scope) markBad(path string) {
 func (s *scope) field(path string) string {
 	switch {
 	case s.name == "":
-		return path
+		return printable(path)
 	case path == "":
 		return printable(s.name)
 	}
-	return printable(s.name) + "." + path
+	return printable(s.name) + "." + printable(path)
 }
 
 // parent cuts the last step off a path.

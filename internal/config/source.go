@@ -15,8 +15,12 @@ import (
 // maxFileSize bounds a config file. Ten thousand jobs take about 3 MiB.
 const maxFileSize = 16 << 20
 
-// maxMended bounds how often a file is parsed again, a line mended each time.
-const maxMended = 50
+// A file is parsed again after a line was mended, at most maxMended times and,
+// where it is long, until maxParsed bytes were parsed in all.
+const (
+	maxMended = 50
+	maxParsed = 64 << 20
+)
 
 // source is one file: its text, and what YAML makes of it.
 type source struct {
@@ -54,7 +58,7 @@ func (s *source) setText(text []byte) {
 // that this fault hides none of the others.
 func (s *source) parse(rep *report) {
 	original := s.lines
-	for range maxMended {
+	for range 1 + min(maxMended, maxParsed/(len(s.text)+1)) {
 		root, err := parseDocument(s.text)
 		if err == nil {
 			s.root = root
