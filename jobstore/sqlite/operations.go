@@ -15,9 +15,6 @@ const (
 JOIN tidemark_jobs AS j ON j.id = r.job_id WHERE r.key = ?1`
 
 	sqlTargetOf = `SELECT ` + targetColumns + ` FROM tidemark_targets AS t WHERE t.job_id = ?1 AND t.target = ?2`
-
-	sqlOpenOf = `SELECT ` + runColumns + `, '' FROM tidemark_runs AS r
-WHERE r.job_id = ?1 AND r.target = ?2 AND r.finished_at IS NULL`
 )
 
 // jobNamed is the job, or ErrNotFound.
@@ -92,11 +89,9 @@ func (t *tx) trigger(job *jobstore.Job, req *jobstore.TriggerRequest, own bool) 
 	if len(targets) > 0 {
 		lane.target, lane.stored = targets[0], true
 	}
-	open, err := collect(scanRun)(t.query(sqlOpenOf, job.ID, req.Target))
-	if err != nil {
+	if err := lanes.crowds(-1); err != nil {
 		return jobstore.Run{}, err
 	}
-	lanes.add(open)
 	run := jobstore.NewRun{
 		Key: req.Key, Target: req.Target, FireTime: t.now, Trigger: jobstore.TriggerManual, NotBefore: t.now, Covers: 1,
 	}.Run(*job, t.now)

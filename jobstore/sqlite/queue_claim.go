@@ -207,11 +207,11 @@ func (c *claim) begin(lanes *lanes, out *jobstore.Claimed) (left bool, err error
 			continue
 		}
 		if was.State == jobstore.Running {
+			out.Lost = append(out.Lost, was)
 			was.Message = jobstore.ReasonLeaseLost
 			if err := c.t.storeAttempt(&was, jobstore.AttemptLost); err != nil {
 				return left, err
 			}
-			out.Lost = append(out.Lost, e.was)
 		}
 		lane.set(e, run)
 		out.Runs = append(out.Runs, run)
@@ -249,8 +249,8 @@ const (
 	sqlHeld = `SELECT id, attempt, claim_at, cancel_requested FROM tidemark_runs
 WHERE id IN (SELECT value FROM json_each(?1)) AND state = 'running' AND node = ?2`
 
-	sqlRenew = `UPDATE tidemark_runs SET claim_at = ?4
-WHERE id = ?1 AND attempt = ?2 AND node = ?3 AND state = 'running'`
+	sqlRenew = `UPDATE tidemark_runs SET claim_at = ?
+WHERE id = ? AND attempt = ? AND node = ? AND state = 'running'`
 )
 
 // Extend implements jobstore.Queue. It writes only when a lease is a third
@@ -270,7 +270,7 @@ func (s *Store) Extend(ctx context.Context, req jobstore.ExtendRequest) (out job
 				return err
 			}
 			for _, l := range renew {
-				res, err := t.exec(sqlRenew, l.RunID, l.Attempt, req.Node, micros(t.now.Add(req.Lease)))
+				res, err := t.exec(sqlRenew, micros(t.now.Add(req.Lease)), l.RunID, l.Attempt, req.Node)
 				if err != nil {
 					return err
 				}

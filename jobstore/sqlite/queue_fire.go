@@ -104,9 +104,9 @@ func (f *firing) fire() (out jobstore.Fired, err error) {
 
 const (
 	sqlPlanned = `UPDATE tidemark_jobs SET
-	version = version + 1, last_planned = ?3, next_fire = ?4, wake_at = ?5, due = due + ?6,
-	paused_at = ?7, paused_until = ?8, pause_reason = ?9, paused_by = ?10, resumed_at = ?11, resume_policy = ?12
-WHERE id = ?1 AND version = ?2`
+	version = version + 1, last_planned = ?, next_fire = ?, wake_at = ?, due = due + ?, counts_from = ?,
+	paused_at = ?, paused_until = ?, pause_reason = ?, paused_by = ?, resumed_at = ?, resume_policy = ?
+WHERE id = ? AND version = ?`
 
 	sqlInsertRange = `INSERT INTO tidemark_ranges (job_id, first, last, count, outcome, reason, into_fire, recorded_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
@@ -125,11 +125,15 @@ func (f *firing) plan(job *jobstore.Job, plan *jobstore.Firing) error {
 	job.LastPlanned, job.NextFire = plan.LastPlanned, plan.NextFire
 	job.Due += due
 	if plan.EndPause {
+		if end, _ := job.Pause.End(f.t.now); end.After(job.CountsFrom) {
+			job.CountsFrom = end
+		}
 		job.Pause = jobstore.Pause{}
 	}
 	p := &job.Pause
-	res, err := f.t.exec(sqlPlanned, job.ID, job.Version, micros(job.LastPlanned), micros(job.NextFire), micros(wakeAt(job, f.t.now)), due,
-		micros(p.At), micros(p.Until), p.Reason, p.By, micros(p.ResumedAt), string(p.Policy))
+	res, err := f.t.exec(sqlPlanned, micros(job.LastPlanned), micros(job.NextFire), micros(wakeAt(job, f.t.now)), due, micros(job.CountsFrom),
+		micros(p.At), micros(p.Until), p.Reason, p.By, micros(p.ResumedAt), string(p.Policy),
+		job.ID, job.Version)
 	if err != nil {
 		return err
 	}

@@ -96,7 +96,7 @@ func (y *syncing) fire(firings []jobstore.Firing) error {
 	for id, fired := range f.lanes.jobs {
 		if job := y.jobs[id]; job != nil {
 			job.Version, job.LastPlanned, job.NextFire = fired.Version, fired.LastPlanned, fired.NextFire
-			job.Due, job.Pause = fired.Due, fired.Pause
+			job.Due, job.Pause, job.CountsFrom = fired.Due, fired.Pause, fired.CountsFrom
 		}
 	}
 	return nil
@@ -122,16 +122,16 @@ func (y *syncing) freeNames(updates []jobstore.JobUpdate) error {
 
 const sqlCreateJob = `INSERT INTO tidemark_jobs (
 	name, definition, hash, schedule, fingerprint, overlap, coalesce, max_instances, windowed, uses_window,
-	watermark_start, file_paused, last_planned, next_fire, wake_at,
+	watermark_start, file_paused, last_planned, counts_from, next_fire, wake_at,
 	paused_at, paused_until, pause_reason, paused_by, resumed_at, resume_policy, created_at
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 func (y *syncing) create(n *jobstore.NewJob) error {
 	job := jobstore.Job{Definition: n.Definition, LastPlanned: n.LastPlanned, NextFire: n.NextFire, Pause: n.Pause}
 	d, p := &n.Definition, &n.Pause
 	_, err := y.t.exec(sqlCreateJob, d.Name, string(d.JSON), d.Hash, string(d.Schedule), d.Fingerprint,
 		string(d.Overlap), string(d.Coalesce), d.MaxInstances, d.Windowed, d.UsesWindow,
-		micros(d.WatermarkStart), d.FilePaused, micros(n.LastPlanned), micros(n.NextFire), micros(wakeAt(&job, y.t.now)),
+		micros(d.WatermarkStart), d.FilePaused, micros(n.LastPlanned), micros(n.LastPlanned), micros(n.NextFire), micros(wakeAt(&job, y.t.now)),
 		micros(p.At), micros(p.Until), p.Reason, p.By, micros(p.ResumedAt), string(p.Policy), micros(y.t.now))
 	if taken(err) {
 		err = fmt.Errorf("%w: the name is another job's", jobstore.ErrConflict)
@@ -147,13 +147,13 @@ func (y *syncing) update(u *jobstore.JobUpdate) error {
 	room := job.MaxInstances != u.MaxInstances
 	job.Definition, job.Pause, job.RemovedAt = u.Definition, u.Pause, time.Time{}
 	if u.Reschedule {
-		job.LastPlanned, job.NextFire = u.LastPlanned, u.NextFire
+		job.LastPlanned, job.CountsFrom, job.NextFire = u.LastPlanned, u.LastPlanned, u.NextFire
 	}
 	if err := y.t.storeJob(job); err != nil || !room {
 		return err
 	}
 	lanes := newLanes(y.t)
-	if err := lanes.ofJobs([]int64{job.ID}); err != nil {
+	if err := lanes.allOf(job); err != nil {
 		return err
 	}
 	for _, lane := range lanes.all {
@@ -174,7 +174,7 @@ func (y *syncing) remove(id int64) error {
 		return err
 	}
 	lanes := newLanes(y.t)
-	if err := lanes.ofJobs([]int64{id}); err != nil {
+	if err := lanes.allOf(job); err != nil {
 		return err
 	}
 	for _, lane := range lanes.all {
@@ -193,9 +193,9 @@ func (y *syncing) remove(id int64) error {
 const sqlUpdateJob = `UPDATE tidemark_jobs SET
 	version = version + 1, name = ?3, definition = ?4, hash = ?5, schedule = ?6, fingerprint = ?7,
 	overlap = ?8, coalesce = ?9, max_instances = ?10, windowed = ?11, uses_window = ?12,
-	watermark_start = ?13, file_paused = ?14, last_planned = ?15, next_fire = ?16, wake_at = ?17,
-	paused_at = ?18, paused_until = ?19, pause_reason = ?20, paused_by = ?21, resumed_at = ?22, resume_policy = ?23,
-	removed_at = ?24
+	watermark_start = ?13, file_paused = ?14, last_planned = ?15, counts_from = ?16, next_fire = ?17, wake_at = ?18,
+	paused_at = ?19, paused_until = ?20, pause_reason = ?21, paused_by = ?22, resumed_at = ?23, resume_policy = ?24,
+	removed_at = ?25
 WHERE id = ?1 AND version = ?2`
 
 // storeJob writes all of a job that reconciling or a person may change.
@@ -203,7 +203,7 @@ func (t *tx) storeJob(job *jobstore.Job) error {
 	d, p := &job.Definition, &job.Pause
 	res, err := t.exec(sqlUpdateJob, job.ID, job.Version, d.Name, string(d.JSON), d.Hash, string(d.Schedule), d.Fingerprint,
 		string(d.Overlap), string(d.Coalesce), d.MaxInstances, d.Windowed, d.UsesWindow,
-		micros(d.WatermarkStart), d.FilePaused, micros(job.LastPlanned), micros(job.NextFire), micros(wakeAt(job, t.now)),
+		micros(d.WatermarkStart), d.FilePaused, micros(job.LastPlanned), micros(job.CountsFrom), micros(job.NextFire), micros(wakeAt(job, t.now)),
 		micros(p.At), micros(p.Until), p.Reason, p.By, micros(p.ResumedAt), string(p.Policy), micros(job.RemovedAt))
 	switch {
 	case taken(err):

@@ -23,7 +23,7 @@ const (
 	jobBriefColumns = `j.id, j.version, j.name, '', j.hash, '', ` + jobStateColumns
 
 	jobStateColumns = `j.fingerprint, j.overlap, j.coalesce, j.max_instances, j.windowed, j.uses_window,
-	j.watermark_start, j.file_paused, j.last_planned, j.next_fire, j.due, j.pruned, j.pruned_through,
+	j.watermark_start, j.file_paused, j.last_planned, j.counts_from, j.next_fire, j.due, j.pruned, j.pruned_through,
 	j.paused_at, j.paused_until, j.pause_reason, j.paused_by, j.resumed_at, j.resume_policy, j.created_at, j.removed_at`
 
 	targetColumns = `t.job_id, t.target, t.watermark, t.last_state, t.last_finished_at,
@@ -87,7 +87,7 @@ func scanRun(rows *sql.Rows) (r jobstore.Run, err error) {
 func scanJob(rows *sql.Rows) (j jobstore.Job, err error) {
 	err = rows.Scan(&j.ID, &j.Version, &j.Name, &j.JSON, &j.Hash, &j.Schedule,
 		&j.Fingerprint, (*string)(&j.Overlap), (*string)(&j.Coalesce), &j.MaxInstances, &j.Windowed, &j.UsesWindow,
-		(*at)(&j.WatermarkStart), &j.FilePaused, (*at)(&j.LastPlanned), (*at)(&j.NextFire), &j.Due, &j.Pruned, (*at)(&j.PrunedThrough),
+		(*at)(&j.WatermarkStart), &j.FilePaused, (*at)(&j.LastPlanned), (*at)(&j.CountsFrom), (*at)(&j.NextFire), &j.Due, &j.Pruned, (*at)(&j.PrunedThrough),
 		(*at)(&j.Pause.At), (*at)(&j.Pause.Until), &j.Pause.Reason, &j.Pause.By, (*at)(&j.Pause.ResumedAt), (*string)(&j.Pause.Policy),
 		(*at)(&j.CreatedAt), (*at)(&j.RemovedAt))
 	return j, err

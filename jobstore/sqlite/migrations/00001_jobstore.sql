@@ -24,6 +24,7 @@ CREATE TABLE tidemark_jobs (
     watermark_start INTEGER,
     file_paused     INTEGER NOT NULL,
     last_planned    INTEGER NOT NULL,
+    counts_from     INTEGER NOT NULL,             -- since when the present schedule counts: made, changed, or resumed
     next_fire       INTEGER,                  -- null: never again
     wake_at         INTEGER,                  -- when the planner must look: next fire, or the end of a pause; null: not at all
     due             INTEGER NOT NULL DEFAULT 0,
@@ -90,7 +91,7 @@ CREATE TABLE tidemark_runs (
 );
 CREATE INDEX tidemark_runs_fire ON tidemark_runs (job_id, fire_time);
 CREATE INDEX tidemark_runs_claim ON tidemark_runs (claim_at) WHERE claim_at IS NOT NULL;
-CREATE INDEX tidemark_runs_open ON tidemark_runs (job_id, target) WHERE finished_at IS NULL;
+CREATE INDEX tidemark_runs_open ON tidemark_runs (job_id, target, fire_time) WHERE finished_at IS NULL;
 CREATE INDEX tidemark_runs_review ON tidemark_runs (job_id, target) WHERE review;
 
 CREATE TABLE tidemark_attempts (                  -- ended attempts that were not a run's last

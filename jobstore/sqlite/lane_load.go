@@ -1,0 +1,173 @@
+package sqlite
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/tidemarkd/tidemark/jobstore"
+)
+
+const (
+	sqlJobsByID = `SELECT ` + jobBriefColumns + ` FROM tidemark_jobs AS j
+WHERE j.id IN (SELECT value FROM json_each(?1))`
+
+	sqlTargetsOfJobs = `SELECT ` + targetColumns + ` FROM tidemark_targets AS t
+WHERE t.job_id IN (SELECT value FROM json_each(?1))`
+
+	// Where the job bounds its instances; of each lane the oldest, one more than ?2.
+	sqlOpenOfJobs = `SELECT ` + runColumns + `, ''
+FROM tidemark_targets AS t CROSS JOIN tidemark_jobs AS j CROSS JOIN tidemark_runs AS r
+WHERE t.job_id IN (SELECT value FROM json_each(?1)) AND j.id = t.job_id AND j.max_instances > 0
+  AND r.job_id = t.job_id AND r.target = t.target AND r.finished_at IS NULL
+  AND r.fire_time <= coalesce((
+	SELECT o.fire_time FROM tidemark_runs AS o
+	WHERE o.job_id = t.job_id AND o.target = t.target AND o.finished_at IS NULL
+	ORDER BY o.fire_time LIMIT 1 OFFSET ?2), r.fire_time)`
+)
+
+// ofJobs loads the lanes that the jobs have.
+func (l *lanes) ofJobs(ids []int64) error {
+	return l.load(ids, sqlJobsByID, sqlTargetsOfJobs, sqlOpenOfJobs)
+}
+
+const (
+	sqlJobsOfRuns = `SELECT ` + jobBriefColumns + ` FROM tidemark_jobs AS j
+WHERE j.id IN (SELECT job_id FROM tidemark_runs WHERE id IN (SELECT value FROM json_each(?1)))`
+
+	sqlTargetsOfRuns = `SELECT ` + targetColumns + ` FROM tidemark_targets AS t
+WHERE (t.job_id, t.target) IN (SELECT job_id, target FROM tidemark_runs WHERE id IN (SELECT value FROM json_each(?1)))`
+
+	sqlOpenOfRuns = `SELECT ` + runColumns + `, ''
+FROM (SELECT DISTINCT job_id, target FROM tidemark_runs WHERE id IN (SELECT value FROM json_each(?1))) AS t
+CROSS JOIN tidemark_jobs AS j CROSS JOIN tidemark_runs AS r
+WHERE j.id = t.job_id AND j.max_instances > 0
+  AND r.job_id = t.job_id AND r.target = t.target AND r.finished_at IS NULL
+  AND r.fire_time <= coalesce((
+	SELECT o.fire_time FROM tidemark_runs AS o
+	WHERE o.job_id = t.job_id AND o.target = t.target AND o.finished_at IS NULL
+	ORDER BY o.fire_time LIMIT 1 OFFSET ?2), r.fire_time)`
+
+	sqlOpenByID = `SELECT ` + runColumns + `, '' FROM tidemark_runs AS r
+WHERE r.id IN (SELECT value FROM json_each(?1)) AND r.finished_at IS NULL`
+)
+
+// ofRuns loads the lanes that the runs are in, and those of the runs that are
+// open.
+func (l *lanes) ofRuns(ids []int64) error {
+	if err := l.load(ids, sqlJobsOfRuns, sqlTargetsOfRuns, sqlOpenOfRuns); err != nil {
+		return err
+	}
+	var missing []int64
+	for _, id := range ids {
+		if l.runs[id] == nil {
+			missing = append(missing, id)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	arg, err := list(missing)
+	if err != nil {
+		return err
+	}
+	return l.open(sqlOpenByID, arg)
+}
+
+const sqlAllOpenOfJob = `SELECT ` + runColumns + `, '' FROM tidemark_runs AS r
+WHERE r.job_id = ?1 AND r.finished_at IS NULL`
+
+// allOf loads all open runs of a job, however many wait.
+func (l *lanes) allOf(job *jobstore.Job) error {
+	l.jobs[job.ID] = job
+	return l.open(sqlAllOpenOfJob, job.ID)
+}
+
+func (l *lanes) load(ids []int64, jobs, targets, open string) error {
+	arg, err := list(ids)
+	if err != nil {
+		return err
+	}
+	js, err := collect(scanJob)(l.t.query(jobs, arg))
+	if err != nil {
+		return err
+	}
+	bound := 0
+	for i := range js {
+		l.jobs[js[i].ID] = &js[i]
+		bound = max(bound, js[i].MaxInstances)
+	}
+	ts, err := collect(scanTarget)(l.t.query(targets, arg))
+	if err != nil {
+		return err
+	}
+	for _, target := range ts {
+		lane := l.lane(target.JobID, target.Target)
+		lane.target, lane.stored = target, true
+	}
+	if err := l.open(open, arg, bound); err != nil {
+		return err
+	}
+	return l.crowds(bound)
+}
+
+// Of a crowd, what Admit and Promote need to see: as many that have their turn
+// as the bound, as many of the oldest that wait, and the scheduled one that
+// waited last. So a long backlog costs no more than a short one.
+const sqlCrowd = `SELECT ` + runColumns + `, '' FROM tidemark_runs AS r WHERE r.id IN (
+	SELECT id FROM (
+		SELECT o.id FROM tidemark_runs AS o
+		WHERE o.job_id = ?1 AND o.target = ?2 AND o.finished_at IS NULL AND o.claim_at IS NOT NULL
+		ORDER BY o.fire_time, o.id LIMIT ?3)
+	UNION SELECT id FROM (
+		SELECT o.id FROM tidemark_runs AS o
+		WHERE o.job_id = ?1 AND o.target = ?2 AND o.finished_at IS NULL AND o.claim_at IS NULL
+		ORDER BY o.fire_time, o.id LIMIT ?3)
+	UNION SELECT id FROM (
+		SELECT o.id FROM tidemark_runs AS o
+		WHERE o.job_id = ?1 AND o.target = ?2 AND o.finished_at IS NULL AND o.claim_at IS NULL AND o.trigger <> 'manual'
+		ORDER BY o.fire_time DESC, o.id DESC LIMIT 1))`
+
+// crowds loads the rest of what matters of lanes of which only the oldest runs
+// were loaded: more than bound.
+func (l *lanes) crowds(bound int) error {
+	for _, lane := range l.all {
+		if lane.job.MaxInstances == 0 || len(lane.runs) <= bound {
+			continue
+		}
+		if err := l.open(sqlCrowd, lane.job.ID, lane.target.Target, lane.job.MaxInstances); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// open puts open runs into their lanes, oldest first.
+func (l *lanes) open(query string, args ...any) error {
+	runs, err := collect(scanRun)(l.t.query(query, args...))
+	if err != nil {
+		return err
+	}
+	touched := map[*lane]bool{}
+	for i := range runs {
+		run := &runs[i]
+		if l.runs[run.ID] != nil {
+			continue
+		}
+		lane := l.lane(run.JobID, run.Target)
+		run.Job = lane.job.Name
+		e := &entry{Run: *run, stored: true, state: run.State, attempt: run.Attempt}
+		lane.runs = append(lane.runs, e)
+		l.runs[run.ID] = e
+		touched[lane] = len(lane.runs) > 1
+	}
+	for lane, many := range touched {
+		if many {
+			slices.SortFunc(lane.runs, older)
+		}
+	}
+	return nil
+}
+
+func older(a, b *entry) int {
+	return cmp.Or(a.FireTime.Compare(b.FireTime), cmp.Compare(a.ID, b.ID))
+}
