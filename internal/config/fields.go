@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // field is a struct field that a key of the file fills.
@@ -15,8 +16,12 @@ type field struct {
 }
 
 // fieldsOf returns the fields of a struct by the key in their yaml tag. A field
-// without one is no key.
+// without one is no key. The answer for a type never changes, and is asked for
+// several times a job: it is remembered. Callers do not change it.
 func fieldsOf(t reflect.Type) map[string]field {
+	if known, ok := knownFields.Load(t); ok {
+		return known.(map[string]field)
+	}
 	fields := map[string]field{}
 	for _, f := range reflect.VisibleFields(t) {
 		name, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
@@ -25,8 +30,11 @@ func fieldsOf(t reflect.Type) map[string]field {
 		}
 		fields[name] = field{f.Index, f.Type, f.Tag}
 	}
+	knownFields.Store(t, fields)
 	return fields
 }
+
+var knownFields sync.Map // reflect.Type → map[string]field
 
 // namesOf returns the keys of a struct, sorted.
 func namesOf(t reflect.Type) []string {

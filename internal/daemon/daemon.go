@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -186,7 +187,11 @@ func (d *daemon) start(ctx context.Context, cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
-	return d.scheduler.Resume(ctx, loaded.State)
+	err = d.scheduler.Resume(ctx, loaded.State)
+	// Reading a file takes several times the memory of what it says.
+	loaded = scheduler.Loaded{}
+	debug.FreeOSMemory()
+	return err
 }
 
 // serve runs everything until ctx ends. Metrics and health are served until
