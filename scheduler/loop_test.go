@@ -139,7 +139,7 @@ func TestEveryMinuteIsOneRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		defer n.close()
-		n.run(2*time.Hour, newJob(t, "a", "* * * * *", succeed))
+		n.run(2*time.Hour+30*time.Second, newJob(t, "a", "* * * * *", succeed))
 		runs := n.runs()
 		if len(runs) != 2*60 {
 			t.Fatalf("%d runs", len(runs))
