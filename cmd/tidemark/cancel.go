@@ -40,6 +40,11 @@ func (c *cli) cancel(cmd *cobra.Command, store jobstore.Store, key string, wait 
 	if err != nil {
 		return noRun(err, key)
 	}
+	if run.State.Open() {
+		if err := c.noteNoDaemon(cmd.Context(), store); err != nil {
+			return err
+		}
+	}
 	if run.State.Open() && wait {
 		if run, err = c.await(cmd.Context(), store, key); err != nil {
 			return err

@@ -35,8 +35,8 @@ func execute(ctx, abort context.Context, args []string, out, err io.Writer) int 
 	if failed == nil {
 		return 0
 	}
-	if cause := (interrupted{}); errors.As(context.Cause(ctx), &cause) && errors.Is(failed, context.Canceled) {
-		return cause.exitCode()
+	if cause := (interrupted{}); errors.As(context.Cause(ctx), &cause) {
+		return cause.exitCode() // whatever failed did so because of it
 	}
 	f := classify(failed)
 	// The flag may stand behind the one that could not be read.

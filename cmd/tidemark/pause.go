@@ -101,6 +101,9 @@ func (c *cli) changeJob(cmd *cobra.Command, name string, change func(jobstore.St
 
 // pauseText says by whom, why and until when a job is paused.
 func pauseText(p jobstore.Pause) string {
+	if p.By == "file" {
+		return "by the config" // `paused: true`
+	}
 	text := "by " + p.By
 	if !p.Until.IsZero() {
 		text += " until " + jobstore.FormatTime(p.Until)

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"errors"
+
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkd/tidemark/internal/daemon"
@@ -28,10 +31,14 @@ and the exit code is 0. A second one hands everything back at once.`,
 			log := c.logger()
 			defer func() { _ = log.Sync() }()
 			build := readBuild()
-			return daemon.Run(cmd.Context(), c.abort, daemon.Options{
+			err = daemon.Run(cmd.Context(), c.abort, daemon.Options{
 				ConfigPath: path, Store: c.storeURL, Log: log,
 				Version: build.Version, Revision: build.Commit,
 			})
+			if errors.Is(err, context.Canceled) && cmd.Context().Err() != nil {
+				return nil // told to end before it was ready
+			}
+			return err
 		},
 	}
 }

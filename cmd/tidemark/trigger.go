@@ -177,16 +177,20 @@ func targetsOf(job *jobstore.Job) []string {
 
 // noteDelay says what keeps a run from starting now.
 func (c *cli) noteDelay(ctx context.Context, store jobstore.Store, job *jobstore.Job) error {
-	now := c.now()
-	if job.Pause.Active(now) {
+	if job.Pause.Active(c.now()) {
 		c.note("job %s is paused %s: the run waits until that ends", safe(job.Name), safe(pauseText(job.Pause)))
 	}
+	return c.noteNoDaemon(ctx, store)
+}
+
+// noteNoDaemon says so where nobody acts on what is asked for.
+func (c *cli) noteNoDaemon(ctx context.Context, store jobstore.Store) error {
 	nodes, err := store.Nodes(ctx)
 	if err != nil {
 		return err
 	}
-	alive := slices.ContainsFunc(nodes, func(n jobstore.Node) bool { return isAlive(&n, now) })
-	if !alive {
+	now := c.now()
+	if !slices.ContainsFunc(nodes, func(n jobstore.Node) bool { return isAlive(&n, now) }) {
 		c.note("no daemon works on this store now: the run waits until one does")
 	}
 	return nil
