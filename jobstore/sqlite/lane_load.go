@@ -38,13 +38,13 @@ WHERE j.id IN (SELECT job_id FROM tidemark_runs WHERE id IN (SELECT value FROM j
 WHERE (t.job_id, t.target) IN (SELECT job_id, target FROM tidemark_runs WHERE id IN (SELECT value FROM json_each(?1)))`
 
 	sqlOpenOfRuns = `SELECT ` + runColumns + `, ''
-FROM (SELECT DISTINCT job_id, target FROM tidemark_runs WHERE id IN (SELECT value FROM json_each(?1))) AS t
+FROM (SELECT DISTINCT job_id, target FROM tidemark_runs WHERE id IN (SELECT value FROM json_each(?1))) AS lane
 CROSS JOIN tidemark_jobs AS j CROSS JOIN tidemark_runs AS r
-WHERE j.id = t.job_id AND j.max_instances > 0
-  AND r.job_id = t.job_id AND r.target = t.target AND r.finished_at IS NULL
+WHERE j.id = lane.job_id AND j.max_instances > 0
+  AND r.job_id = lane.job_id AND r.target = lane.target AND r.finished_at IS NULL
   AND r.fire_time <= coalesce((
 	SELECT o.fire_time FROM tidemark_runs AS o
-	WHERE o.job_id = t.job_id AND o.target = t.target AND o.finished_at IS NULL
+	WHERE o.job_id = lane.job_id AND o.target = lane.target AND o.finished_at IS NULL
 	ORDER BY o.fire_time LIMIT 1 OFFSET ?2), r.fire_time)`
 
 	sqlOpenByID = `SELECT ` + runColumns + `, '' FROM tidemark_runs AS r

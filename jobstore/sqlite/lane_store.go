@@ -1,10 +1,6 @@
 package sqlite
 
-import (
-	"fmt"
-
-	"github.com/tidemarkd/tidemark/jobstore"
-)
+import "fmt"
 
 // store writes what has changed.
 func (l *lanes) store() error {
@@ -23,10 +19,9 @@ func (l *lanes) store() error {
 			}
 		}
 		if n.dirty {
-			if err := l.t.storeTarget(&n.target); err != nil {
+			if err := l.t.storeTarget(n); err != nil {
 				return err
 			}
-			n.dirty, n.stored = false, true
 		}
 	}
 	return nil
@@ -77,18 +72,28 @@ func (t *tx) storeRun(e *entry) error {
 	return err
 }
 
-const sqlStoreTarget = `INSERT INTO tidemark_targets (
-	job_id, target, watermark, last_state, last_finished_at, last_success_at, last_success_fire, last_success_key, review
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (job_id, target) DO UPDATE SET
-	watermark = excluded.watermark, last_state = excluded.last_state, last_finished_at = excluded.last_finished_at,
-	last_success_at = excluded.last_success_at, last_success_fire = excluded.last_success_fire,
-	last_success_key = excluded.last_success_key, review = excluded.review`
+const (
+	sqlInsertTarget = `INSERT INTO tidemark_targets (
+	watermark, last_state, last_finished_at, last_success_at, last_success_fire, last_success_key, review, job_id, target
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-func (t *tx) storeTarget(g *jobstore.Target) error {
-	_, err := t.exec(sqlStoreTarget, g.JobID, g.Target, micros(g.Watermark), string(g.LastState), micros(g.LastFinishedAt),
-		micros(g.LastSuccessAt), micros(g.LastSuccessFire), g.LastSuccessKey, g.Review)
-	return err
+	sqlUpdateTarget = `UPDATE tidemark_targets SET
+	watermark = ?, last_state = ?, last_finished_at = ?, last_success_at = ?, last_success_fire = ?, last_success_key = ?, review = ?
+WHERE job_id = ? AND target = ?`
+)
+
+func (t *tx) storeTarget(n *lane) error {
+	query, g := sqlInsertTarget, &n.target
+	if n.stored {
+		query = sqlUpdateTarget
+	}
+	n.dirty, n.stored = false, true
+	res, err := t.exec(query, micros(g.Watermark), string(g.LastState), micros(g.LastFinishedAt),
+		micros(g.LastSuccessAt), micros(g.LastSuccessFire), g.LastSuccessKey, g.Review, g.JobID, g.Target)
+	if err != nil {
+		return err
+	}
+	return one(res, "a target of job", g.JobID)
 }
 
 // one makes sure that a statement changed the row that it expected.

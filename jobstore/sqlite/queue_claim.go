@@ -345,6 +345,6 @@ func (s *Store) Report(ctx context.Context, outputs []jobstore.RunOutput) error 
 }
 
 func (t *tx) storeOutput(l jobstore.Lease, o *jobstore.Output) error {
-	_, err := t.exec(sqlReport, l.RunID, l.Attempt, bytes(o.Head), bytes(o.Tail), o.Size, micros(t.now))
+	_, err := t.exec(sqlReport, l.RunID, l.Attempt, blob(o.Head), blob(o.Tail), o.Size, micros(t.now))
 	return err
 }

@@ -61,8 +61,8 @@ func number(n *int) any {
 	return *n
 }
 
-// bytes binds b; a BLOB is never null.
-func bytes(b []byte) []byte {
+// blob binds b; a BLOB is never null.
+func blob(b []byte) []byte {
 	if b == nil {
 		return []byte{}
 	}

@@ -99,6 +99,8 @@ func dsn(path string) string {
 func checkPath(path string, create bool) error {
 	info, err := os.Stat(path)
 	switch {
+	case path == "":
+		return fmt.Errorf("%w: no path is given", jobstore.ErrUnavailable)
 	case err == nil && info.IsDir():
 		return fmt.Errorf("%w: it is a directory", jobstore.ErrUnavailable)
 	case err == nil:

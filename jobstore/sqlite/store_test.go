@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/tidemarkd/tidemark/jobstore"
 	"github.com/tidemarkd/tidemark/jobstore/storetest"
 )
@@ -35,3 +37,5 @@ func openFile(t testing.TB, path string, opts Options) *Store {
 	})
 	return s
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
