@@ -87,6 +87,9 @@ func ParseStatement(text string) (Statement, error) {
 			return Statement{}, err
 		}
 	}
+	if s.body > 0 {
+		return Statement{}, s.fail(s.first, "a BEGIN has no END", "")
+	}
 	if err := s.endCommand(); err != nil {
 		return Statement{}, err
 	}
@@ -108,6 +111,7 @@ type scanner struct {
 	start   int      // of the literal being read
 	words   []string // its first two words, in upper case
 	first   int      // position of the first
+	client  bool     // a COPY by way of the client
 	parens  int
 	body    int // open BEGIN … END of a function or trigger
 }
@@ -164,11 +168,14 @@ func (s *scanner) endCommand() error {
 		if err := s.checkTransaction(); err != nil {
 			return err
 		}
+		if s.client {
+			return s.fail(s.first, "COPY has nobody to copy from or to", "name a file of the server's, or use INSERT")
+		}
 		s.command.literals = append(s.command.literals, s.text[s.start:s.pos])
 		s.commands = append(s.commands, s.command)
 	}
 	s.pos++
-	s.command, s.begun, s.start, s.words, s.parens, s.body = Command{}, false, s.pos, nil, 0, 0
+	s.command, s.begun, s.start, s.words, s.parens, s.body, s.client = Command{}, false, s.pos, nil, 0, 0, false
 	return nil
 }
 
@@ -269,10 +276,10 @@ func (s *scanner) word() {
 	if len(s.words) < 2 {
 		s.words = append(s.words, word)
 	}
-	if s.words[0] != "CREATE" {
-		return
-	}
 	switch {
+	case s.words[0] == "COPY" && (word == "STDIN" || word == "STDOUT"):
+		s.client = true
+	case s.words[0] != "CREATE":
 	case word == "BEGIN" || word == "CASE" && s.body > 0:
 		s.body++
 	case word == "END" && s.body > 0:

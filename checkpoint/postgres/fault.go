@@ -89,7 +89,7 @@ func fatal(answer *pgconn.PgError) bool { return answer.SeverityUnlocalized != "
 // conversions.
 func connectionLost(err error) bool {
 	var network net.Error
-	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
+	return pgconn.SafeToRetry(err) || errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }
 
 // ownFault translates an error of one of Tidemark's own statements.
