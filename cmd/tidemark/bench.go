@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"github.com/tidemarkd/tidemark/internal/daemon"
 )
@@ -36,7 +37,7 @@ func (c *cli) benchDispatchCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			result, err := daemon.BenchDispatch(cmd.Context(), address.Value, runs, c.logger())
+			result, err := daemon.BenchDispatch(cmd.Context(), address.Value, runs, c.benchLogger(cmd))
 			if err != nil {
 				return err
 			}
@@ -62,7 +63,7 @@ func (c *cli) benchTimerCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			result, err := daemon.BenchTimer(cmd.Context(), address.Value, seconds, c.logger())
+			result, err := daemon.BenchTimer(cmd.Context(), address.Value, seconds, c.benchLogger(cmd))
 			if err != nil {
 				return err
 			}
@@ -71,6 +72,14 @@ func (c *cli) benchTimerCommand() *cobra.Command {
 	}
 	cmd.Flags().IntVar(&seconds, "seconds", 10, "for how many `seconds` jobs fire")
 	return cmd
+}
+
+// benchLogger tells of what goes wrong: what else the loops say is no news here.
+func (c *cli) benchLogger(cmd *cobra.Command) *zap.Logger {
+	if !cmd.Flags().Changed("log-level") {
+		c.logLevel = "warn"
+	}
+	return c.logger()
 }
 
 func (c *cli) printBench(r daemon.BenchResult) error {

@@ -91,13 +91,24 @@ or is recorded as missed with the reason.`,
 		c.migrateCommand(), c.schemaCommand(), c.benchCommand(), c.healthCommand(),
 		c.completionCommand(), c.versionCommand(),
 	)
+	root.SetHelpCommand(c.helpCommand())
 	root.InitDefaultHelpCmd()
-	for _, cmd := range root.Commands() {
-		if cmd.Name() == "help" {
-			cmd.Example = "  tidemark help next"
-		}
-	}
 	return root
+}
+
+func (c *cli) helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [COMMAND…]",
+		Short:   "Explain a command",
+		Example: "  tidemark help next\n  tidemark help bench dispatch",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, left, err := cmd.Root().Find(args)
+			if err != nil || len(left) > 0 {
+				return noSubcommand(about, left)
+			}
+			return about.Help()
+		},
+	}
 }
 
 // checkGlobals takes the environment where flags are not given, and refuses
