@@ -33,11 +33,11 @@ func (c *cli) benchDispatchCommand() *cobra.Command {
 			if runs < 1 {
 				return usage(cmd, "--runs is %d", runs).hinted("a number from 1 on")
 			}
-			address, err := c.storeAddress()
+			store, err := c.storeAddress()
 			if err != nil {
 				return err
 			}
-			result, err := daemon.BenchDispatch(cmd.Context(), address.Value, runs, c.benchLogger(cmd))
+			result, err := daemon.BenchDispatch(cmd.Context(), store.value, runs, c.benchLogger(cmd))
 			if err != nil {
 				return err
 			}
@@ -59,11 +59,11 @@ func (c *cli) benchTimerCommand() *cobra.Command {
 			if seconds < 1 {
 				return usage(cmd, "--seconds is %d", seconds).hinted("a number from 1 on")
 			}
-			address, err := c.storeAddress()
+			store, err := c.storeAddress()
 			if err != nil {
 				return err
 			}
-			result, err := daemon.BenchTimer(cmd.Context(), address.Value, seconds, c.benchLogger(cmd))
+			result, err := daemon.BenchTimer(cmd.Context(), store.value, seconds, c.benchLogger(cmd))
 			if err != nil {
 				return err
 			}

@@ -45,7 +45,7 @@ func (c *cli) printChecked(cfg *config.Config) error {
 			Jobs   int    `json:"jobs"`
 			Store  string `json:"store"`
 			Listen string `json:"listen"`
-		}{true, cfg.Path, len(cfg.Jobs), shownStore(cfg.Store), cfg.Listen})
+		}{true, cfg.Path, len(cfg.Jobs), newAddress(cfg.Store.Value, cfg.Store.Written).shown, cfg.Listen})
 	}
 	paused := 0
 	for i := range cfg.Jobs {
@@ -57,6 +57,6 @@ func (c *cli) printChecked(cfg *config.Config) error {
 	if paused > 0 {
 		text += fmt.Sprintf(" (%d paused)", paused)
 	}
-	c.printf("ok: %s, store %s, listening on %s\n", text, safe(shownStore(cfg.Store)), safe(cfg.Listen))
+	c.printf("ok: %s, store %s, listening on %s\n", text, safe(newAddress(cfg.Store.Value, cfg.Store.Written).shown), safe(cfg.Listen))
 	return nil
 }

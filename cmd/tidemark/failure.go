@@ -80,10 +80,11 @@ func classify(err error) *failure {
 		return f
 	}
 	for _, k := range kinds() {
-		if errors.Is(err, k.err) {
-			f.code, f.hint = k.code, k.hint
-			break
+		if !errors.Is(err, k.err) {
+			continue
 		}
+		f.code, f.hint = k.code, k.hint
+		break
 	}
 	return f
 }
@@ -96,7 +97,7 @@ type kind struct {
 // kinds says what to do about the errors that the store knows.
 func kinds() []kind {
 	return []kind{
-		{jobstore.ErrNoStore, "no_store", "`tidemark run` makes it, and so does `tidemark migrate`; --store names another"},
+		{jobstore.ErrNoStore, "no_store", ""}, // cli.noStoreHint
 		{jobstore.ErrOldSchema, "old_schema", "`tidemark migrate` brings it up to date"},
 		{jobstore.ErrNewerSchema, "newer_schema", "use the version of tidemark that migrated it, or a later one"},
 		{jobstore.ErrDamaged, "damaged", "restore it from a backup"},
@@ -166,9 +167,22 @@ func faultText(e config.Error) string {
 	return e.Field + ": " + e.Msg
 }
 
-// oneLine joins the lines of a joined error.
+// oneLine joins the lines of an error of many.
 func oneLine(text string) string {
-	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "":
+			continue
+		case strings.HasSuffix(b.String(), ":"):
+			b.WriteByte(' ')
+		case b.Len() > 0:
+			b.WriteString("; ")
+		}
+		b.WriteString(line)
+	}
+	return b.String()
 }
 
 func plural[N int | int64](n N, noun string) string {

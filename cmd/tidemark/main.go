@@ -10,6 +10,8 @@ import (
 	"os/signal"
 	"slices"
 	"syscall"
+
+	"github.com/tidemarkd/tidemark/jobstore"
 )
 
 // version and commit are set when releases are built: -ldflags "-X main.version=…".
@@ -39,6 +41,9 @@ func execute(ctx, abort context.Context, args []string, out, err io.Writer) int 
 		return cause.exitCode() // whatever failed did so because of it
 	}
 	f := classify(failed)
+	if errors.Is(failed, jobstore.ErrNoStore) {
+		f.hint = c.noStoreHint()
+	}
 	// The flag may stand behind the one that could not be read.
 	f.print(c.err, c.json || slices.Contains(args, "--json"))
 	return f.exit

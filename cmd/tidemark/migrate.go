@@ -34,17 +34,17 @@ The daemon does both by itself, unless the config says auto_migrate: false.`,
 }
 
 func (c *cli) migrateStore(cmd *cobra.Command, printDDL bool) error {
-	address, err := c.storeAddress()
+	store, err := c.storeAddress()
 	if err != nil {
 		return err
 	}
 	if printDDL {
-		return c.printDDL(daemon.PrintDDL(address.Value))
+		return c.printDDL(daemon.PrintDDL(store.value))
 	}
-	if err := daemon.Migrate(cmd.Context(), address.Value); err != nil {
+	if err := daemon.Migrate(cmd.Context(), store.value); err != nil {
 		return err
 	}
-	return c.migrated("store", shownStore(address))
+	return c.migrated("store", store.shown)
 }
 
 func (c *cli) migrateDatabase(cmd *cobra.Command, name string, printDDL bool) error {

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"os/user"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/tidemarkd/tidemark/internal/config"
 	"github.com/tidemarkd/tidemark/internal/daemon"
-	"github.com/tidemarkd/tidemark/internal/executor"
 	"github.com/tidemarkd/tidemark/jobstore"
 )
 
@@ -57,27 +57,46 @@ func (c *cli) loadConfig() (*config.Config, error) {
 	return config.Load(path, config.Options{})
 }
 
+// address is where a store is, and what may be shown of that.
+type address struct{ value, shown string }
+
+func newAddress(value, written string) address {
+	if written != value {
+		return address{value, written} // `${…}`: what it stands for is a secret
+	}
+	return address{value, daemon.Redact(value)}
+}
+
 // storeAddress is where the store is. It needs no config file, and one with
 // faults elsewhere will do.
-func (c *cli) storeAddress() (executor.Text, error) {
+func (c *cli) storeAddress() (address, error) {
 	if c.storeURL != "" {
-		return executor.Plain(c.storeURL), nil
+		return newAddress(c.storeURL, c.storeURL), nil
 	}
 	path := c.findConfig()
 	if path == "" {
-		return executor.Plain(defaultStore), nil
+		return newAddress(defaultStore, defaultStore), nil
 	}
-	return config.StoreOf(path, config.Options{})
+	store, err := config.StoreOf(path, config.Options{})
+	return newAddress(store.Value, store.Written), err
+}
+
+// noStoreHint says how a store comes to be.
+func (c *cli) noStoreHint() string {
+	if store, err := c.storeAddress(); err == nil && !strings.HasPrefix(store.value, "sqlite:") {
+		return "create the database; `tidemark run` makes the schema in it, and so does `tidemark migrate`"
+	}
+	return "`tidemark run` makes it, and so does `tidemark migrate`; --store names another"
 }
 
 // openStore opens the store to read it and to leave requests in it. It never
 // makes one.
 func (c *cli) openStore(cmd *cobra.Command) (jobstore.Store, error) {
-	address, err := c.storeAddress()
+	store, err := c.storeAddress()
 	if err != nil {
 		return nil, err
 	}
-	return daemon.OpenStore(cmd.Context(), address.Value, daemon.StoreOptions{Log: zap.NewNop()})
+	return daemon.OpenStore(cmd.Context(), store.value, daemon.StoreOptions{Log: zap.NewNop()})
 }
 
 // withStore calls do with the open store.
@@ -121,12 +140,4 @@ func whoami() string {
 		return name
 	}
 	return name + "@" + host
-}
-
-// shownStore is a store's address as it may be shown.
-func shownStore(address executor.Text) string {
-	if address.Written != address.Value {
-		return address.Written // `${…}`: what it stands for is a secret
-	}
-	return daemon.Redact(address.Value)
 }

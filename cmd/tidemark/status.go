@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tidemarkd/tidemark/internal/executor"
 	"github.com/tidemarkd/tidemark/jobstore"
 )
 
@@ -21,7 +20,7 @@ there is to see, as long as the store can be read.`,
   tidemark status --json | jq '.jobs[] | select(.overdue_seconds > 0)'`,
 		Args: wants(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			address, err := c.storeAddress()
+			where, err := c.storeAddress()
 			if err != nil {
 				return err
 			}
@@ -30,7 +29,7 @@ there is to see, as long as the store can be read.`,
 				if err != nil {
 					return err
 				}
-				s.address = address
+				s.store = where
 				if c.json {
 					return c.printJSON(s.json())
 				}
@@ -45,11 +44,11 @@ there is to see, as long as the store can be read.`,
 const maxReview = 50
 
 type status struct {
-	address executor.Text
-	now     time.Time
-	nodes   []jobstore.Node
-	jobs    []*jobView
-	review  []jobstore.Run
+	store  address
+	now    time.Time
+	nodes  []jobstore.Node
+	jobs   []*jobView
+	review []jobstore.Run
 }
 
 func (c *cli) readStatus(cmd *cobra.Command, store jobstore.Store) (*status, error) {
@@ -111,7 +110,7 @@ type nodeJSON struct {
 
 func (s *status) json() statusJSON {
 	out := statusJSON{
-		Store: storeJSON{shownStore(s.address), true}, Nodes: make([]nodeJSON, len(s.nodes)),
+		Store: storeJSON{s.store.shown, true}, Nodes: make([]nodeJSON, len(s.nodes)),
 		ConfigMismatch: s.mismatch(), Jobs: jobViewsJSON(s.jobs), Review: make([]runJSON, len(s.review)),
 	}
 	for i := range s.nodes {
@@ -130,7 +129,7 @@ func (s *status) json() statusJSON {
 }
 
 func (c *cli) printStatus(s *status) {
-	c.printf("store %s: ok\n\n", safe(shownStore(s.address)))
+	c.printf("store %s: ok\n\n", safe(s.store.shown))
 	c.printNodes(s)
 	c.println()
 	c.printJobs(s.jobs)
