@@ -84,6 +84,9 @@ func (r *reconciler) create(job *Job) error {
 	}
 	next, _ := job.Schedule.Next(from)
 	n := jobstore.NewJob{Definition: job.Definition, LastPlanned: from, NextFire: next}
+	if job.FilePaused {
+		n.Pause = r.filePause(jobstore.Pause{})
+	}
 	r.out.Create = append(r.out.Create, n)
 	return nil
 }
@@ -111,8 +114,8 @@ func (r *reconciler) update(job *Job, old *jobstore.Job, reschedule bool) {
 		u.NextFire, _ = job.Schedule.Next(u.LastPlanned)
 	}
 	switch {
-	case job.FilePaused && u.Pause.At.IsZero():
-		u.Pause = jobstore.Pause{At: r.now, Reason: "paused in the file", By: pausedByFile}
+	case job.FilePaused && u.Pause.By != pausedByFile:
+		u.Pause = r.filePause(u.Pause)
 	case !job.FilePaused && old.FilePaused && u.Pause.By == pausedByFile:
 		u.Pause.ResumedAt = r.now
 	}
@@ -120,6 +123,16 @@ func (r *reconciler) update(job *Job, old *jobstore.Job, reschedule bool) {
 }
 
 const pausedByFile = "file"
+
+// filePause is the pause of a job that the file pauses. It takes the place of
+// one that a person began, and lasts until the file ends it.
+func (r *reconciler) filePause(old jobstore.Pause) jobstore.Pause {
+	p := jobstore.Pause{At: r.now, Reason: "`paused: true` in the file", By: pausedByFile}
+	if old.Active(r.now) {
+		p.At = old.At
+	}
+	return p
+}
 
 // closeOld deals with what the old schedule still owes: superseded, or planned
 // by it first where the job says `on_schedule_change: finish`.
@@ -205,7 +218,7 @@ func Reconciled(changes jobstore.Changes, state jobstore.SyncState) map[string]j
 		out[job.Name] = job
 	}
 	for _, n := range changes.Create {
-		out[n.Name] = jobstore.Job{Definition: n.Definition, LastPlanned: n.LastPlanned, NextFire: n.NextFire, CreatedAt: state.Now}
+		out[n.Name] = jobstore.Job{Definition: n.Definition, LastPlanned: n.LastPlanned, NextFire: n.NextFire, Pause: n.Pause, CreatedAt: state.Now}
 	}
 	return out
 }

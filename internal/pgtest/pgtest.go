@@ -146,6 +146,15 @@ func (s *Server) Start() {
 	}
 }
 
+// Terminate cuts all other connections, as a failover or an administrator does.
+func (s *Server) Terminate() {
+	s.t.Helper()
+	err := execute(s.URL(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // Run calls fn with the URL of a server that lives until fn returns. Its files
 // are in dir, or where temporary files are if dir is empty. It serves programs;
 // tests use NewDatabase.
