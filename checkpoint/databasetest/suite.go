@@ -5,7 +5,9 @@ package databasetest
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"os"
 	"os/exec"
 	"sync"
 	"testing"
@@ -66,6 +68,7 @@ func Run(t *testing.T, fixture func(t *testing.T) Fixture) {
 		"a missing schema is told, and can be healed": missingSchema,
 		"migrations may race":                         races,
 		"the schema can be installed by hand":         byHand,
+		"the schema is the one on record":             onRecord,
 		"a newer schema is left alone":                newerSchema,
 		"a worker may die at any moment":              crashes,
 	} {
@@ -319,6 +322,25 @@ func byHand(t *testing.T, f Fixture, db checkpoint.Database) {
 	migrate(t, db)
 	if res, err := db.Once(t.Context(), Request(t, "k", insert)); err != nil || res.Rows != 2 {
 		t.Errorf("%+v, %v", res, err)
+	}
+}
+
+// onRecord compares the schema with testdata/schema.golden, which -update writes.
+func onRecord(t *testing.T, f Fixture, db checkpoint.Database) {
+	migrate(t, db)
+	const file = "testdata/schema.golden"
+	got := f.Query(t, f.Schema) + "\n"
+	if update := flag.Lookup("update"); update != nil && update.Value.String() == "true" {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	record, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(record), got); diff != "" {
+		t.Errorf("schema (-record +got; -update takes it over):\n%s", diff)
 	}
 }
 

@@ -3,6 +3,8 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"flag"
+	"net/url"
 	"os"
 	"os/exec"
 	"strings"
@@ -18,6 +20,8 @@ import (
 	"github.com/tidemarkd/tidemark/internal/pgtest"
 )
 
+var _ = flag.Bool("update", false, "take the schema over into testdata")
+
 // TestMain lets the test binary play a worker that is killed.
 func TestMain(m *testing.M) {
 	if url := os.Getenv("CHECKPOINT_TEST_WORKER"); url != "" {
@@ -28,7 +32,8 @@ func TestMain(m *testing.M) {
 		databasetest.Work(db)
 		return
 	}
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/tidemarkd/tidemark/internal/pgtest.(*cluster).watch"))
+	flag.Parse()
+	goleak.VerifyTestMain(m)
 }
 
 func TestDatabase(t *testing.T) {
@@ -53,6 +58,12 @@ func fixture(t *testing.T, url string) databasetest.Fixture {
 		Open:     func(t *testing.T) checkpoint.Database { return open(t, url) },
 		Exec:     func(t *testing.T, command string) { t.Helper(); exe(t, command) },
 		Query:    func(t *testing.T, query string) string { t.Helper(); return string(exe(t, query)[0][0]) },
+		Schema: `
+			SELECT string_agg(line, E'\n' ORDER BY place, line) FROM (
+				SELECT 1, format('%s.%s %s%s%s', table_name, column_name, data_type, CASE is_nullable WHEN 'NO' THEN ' NOT NULL' END, ' DEFAULT ' || column_default)
+				FROM information_schema.columns WHERE table_schema = 'tidemark'
+				UNION ALL SELECT 2, indexdef FROM pg_indexes WHERE schemaname = 'tidemark'
+			) AS lines (place, line)`,
 		Versions: "tidemark.checkpoint_version",
 		Endless:  `INSERT INTO effects VALUES ('x', 1); SELECT pg_sleep(300)`,
 		Worker:   func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, "CHECKPOINT_TEST_WORKER="+url) },
@@ -121,13 +132,13 @@ func TestParametersTakeTheTypesOfTheStatement(t *testing.T) {
 }
 
 func TestSessionsAreInUTCUnlessTheURLSaysOtherwise(t *testing.T) {
-	db, f, url := migrated(t)
+	db, f, address := migrated(t)
 	f.Exec(t, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET timezone = ''Asia/Seoul''', current_database()); END $$`)
 	const statement = `INSERT INTO effects SELECT current_setting('timezone'), 1`
 	if _, err := db.Once(t.Context(), databasetest.Request(t, "a", statement)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := open(t, url+"&TimeZone=Europe/Berlin").Once(t.Context(), databasetest.Request(t, "b", statement)); err != nil {
+	if _, err := open(t, address+"&TimeZone=Europe/Berlin").Once(t.Context(), databasetest.Request(t, "b", statement)); err != nil {
 		t.Fatal(err)
 	}
 	want(t, f, `SELECT string_agg(id, ' ' ORDER BY id DESC) FROM effects`, "UTC Europe/Berlin")
@@ -152,6 +163,22 @@ func TestWhatAStatementSetsEndsWithIt(t *testing.T) {
 		t.Error(err)
 	}
 	want(t, f, `SELECT count(*) FROM effects`, "1")
+}
+
+// The user of the tests, as of many an installation, is called tidemark.
+func TestAUserCalledTidemarkWorksInItsOwnSchema(t *testing.T) {
+	_, f, address := migrated(t)
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := u.Query()
+	query.Set("search_path", `tidemark,public`)
+	u.RawQuery = query.Encode()
+	if _, err := open(t, u.String()).Once(t.Context(), databasetest.Request(t, "k", `CREATE TABLE made (id text)`)); err != nil {
+		t.Fatal(err)
+	}
+	want(t, f, `SELECT schemaname FROM pg_tables WHERE tablename = 'made'`, "public")
 }
 
 func TestErrorsAreClassifiedByTheirClass(t *testing.T) {
@@ -201,8 +228,8 @@ func waitFor(t *testing.T, ok func() bool) {
 // A frozen worker holds its key's row: the next attempt waits, and takes its
 // place when the server has ended it.
 func TestTheNextAttemptWaitsForTheOneBefore(t *testing.T) {
-	db, f, url := migrated(t)
-	frozen, err := pgx.Connect(t.Context(), url)
+	db, f, address := migrated(t)
+	frozen, err := pgx.Connect(t.Context(), address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,15 +257,15 @@ func TestTheNextAttemptWaitsForTheOneBefore(t *testing.T) {
 }
 
 func TestASchemaOfAnotherUserNeedsNoRightToCreate(t *testing.T) {
-	_, f, url := migrated(t)
+	_, f, address := migrated(t)
 	role := "limited_" + f.Query(t, `SELECT current_database()`)
 	f.Exec(t, `CREATE ROLE `+role+` LOGIN PASSWORD 'x'; GRANT INSERT ON effects TO `+role)
 	t.Cleanup(func() { f.Exec(t, `DROP OWNED BY `+role+`; DROP ROLE `+role) })
-	limited, err := pgx.ParseConfig(url)
+	limited, err := pgx.ParseConfig(address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	db := open(t, strings.Replace(url, "//"+limited.User, "//"+role, 1))
+	db := open(t, strings.Replace(address, "//"+limited.User, "//"+role, 1))
 	_, err = db.Once(t.Context(), databasetest.Request(t, "k", insert))
 	if err == nil || !strings.Contains(err.Error(), "permission denied for schema tidemark [the job's user needs USAGE on schema tidemark") {
 		t.Error(err)

@@ -36,8 +36,14 @@ func (db *DB) Once(ctx context.Context, req checkpoint.OnceRequest) (checkpoint.
 }
 
 // guardSQL ends the transaction of a worker that froze between two statements:
-// it holds the row of its key, which the next attempt waits for.
-const guardSQL = `SET LOCAL idle_in_transaction_session_timeout = '60s'`
+// it holds the row of its key, which the next attempt waits for. And it puts
+// Tidemark's schema last in search_path, where it comes first if the user is
+// called tidemark too ("$user"): what the statement creates belongs elsewhere.
+const guardSQL = `
+SELECT set_config('idle_in_transaction_session_timeout', '60s', true),
+	CASE WHEN current_schema() = 'tidemark' THEN set_config('search_path',
+		(SELECT string_agg(quote_ident(name), ', ' ORDER BY name = 'tidemark', place)
+		 FROM unnest(current_schemas(false)) WITH ORDINALITY AS path (name, place)), true) END`
 
 // once runs the statement under its key. lost: the connection broke in COMMIT.
 func once(ctx context.Context, conn *pgx.Conn, req checkpoint.OnceRequest) (res checkpoint.OnceResult, lost bool, err error) {

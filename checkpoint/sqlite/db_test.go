@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,6 +20,8 @@ import (
 	"github.com/tidemarkd/tidemark/checkpoint/sqlite"
 )
 
+var _ = flag.Bool("update", false, "take the schema over into testdata")
+
 // TestMain lets the test binary play a worker that is killed.
 func TestMain(m *testing.M) {
 	if path := os.Getenv("CHECKPOINT_TEST_WORKER"); path != "" {
@@ -29,6 +32,7 @@ func TestMain(m *testing.M) {
 		databasetest.Work(db)
 		return
 	}
+	flag.Parse()
 	goleak.VerifyTestMain(m)
 }
 
@@ -75,6 +79,8 @@ func fixture(t *testing.T) (databasetest.Fixture, string) {
 			}
 			return value
 		},
+		Schema:   `SELECT group_concat(sql, ';
+' ORDER BY name) FROM sqlite_schema WHERE name LIKE 'tidemark%'`,
 		Versions: "tidemark_checkpoint_version",
 		Endless: `INSERT INTO effects VALUES ('x', 1);
 			WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT count(*) FROM c`,

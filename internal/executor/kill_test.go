@@ -118,7 +118,7 @@ func TestOneRunsEndLeavesOtherRunsAlone(t *testing.T) {
 
 // playDaemon runs a command as a daemon would, until it is killed.
 func playDaemon(script string) {
-	c := ExecConfig{Command: words(script), Shell: true, InheritEnv: true}
+	c := ExecConfig{Command: words(script), Shell: true, InheritEnv: true, User: os.Getenv("EXECUTOR_TEST_USER")}
 	e, err := NewExec(c, Common{})
 	if err != nil {
 		panic(err)
@@ -129,7 +129,15 @@ func playDaemon(script string) {
 // startDaemon starts the test binary as a daemon whose one command writes pids.
 func startDaemon(t *testing.T, key, script string) (*exec.Cmd, string) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "pids")
+	dir, err := os.MkdirTemp("", "pids") // every user can reach it
+	if err == nil {
+		err = os.Chmod(dir, 0o777)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	file := filepath.Join(dir, "pids")
 	daemon := exec.Command("/proc/self/exe")
 	daemon.Env = append(os.Environ(), "EXECUTOR_TEST_DAEMON="+script, "EXECUTOR_TEST_KEY="+key, "PIDS="+file)
 	if err := daemon.Start(); err != nil {
@@ -139,6 +147,14 @@ func startDaemon(t *testing.T, key, script string) (*exec.Cmd, string) {
 }
 
 func TestACommandDiesWithItsDaemon(t *testing.T) {
+	t.Run("its own user", diesWithDaemon)
+	if os.Geteuid() == 0 {
+		t.Setenv("EXECUTOR_TEST_USER", "nobody")
+		t.Run("another user", diesWithDaemon)
+	}
+}
+
+func diesWithDaemon(t *testing.T) {
 	daemon, file := startDaemon(t, "dies/with/daemon", `echo $$ >> $PIDS; exec sleep 300`)
 	list := pids(t, file, 1)
 	pid := list[0]

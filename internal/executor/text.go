@@ -102,7 +102,7 @@ func cut(written string) []piece {
 	return list
 }
 
-// secrets are the values in the texts that must not be shown.
+// secretsOf lists the values in the texts that must not be shown.
 func secretsOf(texts ...Text) []string {
 	var list []string
 	for _, t := range texts {
