@@ -24,6 +24,7 @@ type Fixture struct {
 	Exec     func(t *testing.T, command string)
 	Query    func(t *testing.T, query string) string // the one value that it yields
 	Versions string                                  // the table of the schema's versions
+	Schema   string                                  // a query that yields the schema as text
 	// Endless is a command that inserts into effects and then runs until it is
 	// canceled.
 	Endless string

@@ -55,9 +55,9 @@ func fixture(t *testing.T, url string) databasetest.Fixture {
 		return results[len(results)-1].Rows
 	}
 	f := databasetest.Fixture{
-		Open:     func(t *testing.T) checkpoint.Database { return open(t, url) },
-		Exec:     func(t *testing.T, command string) { t.Helper(); exe(t, command) },
-		Query:    func(t *testing.T, query string) string { t.Helper(); return string(exe(t, query)[0][0]) },
+		Open:  func(t *testing.T) checkpoint.Database { return open(t, url) },
+		Exec:  func(t *testing.T, command string) { t.Helper(); exe(t, command) },
+		Query: func(t *testing.T, query string) string { t.Helper(); return string(exe(t, query)[0][0]) },
 		Schema: `
 			SELECT string_agg(line, E'\n' ORDER BY place, line) FROM (
 				SELECT 1, format('%s.%s %s%s%s', table_name, column_name, data_type, CASE is_nullable WHEN 'NO' THEN ' NOT NULL' END, ' DEFAULT ' || column_default)

@@ -79,7 +79,7 @@ func fixture(t *testing.T) (databasetest.Fixture, string) {
 			}
 			return value
 		},
-		Schema:   `SELECT group_concat(sql, ';
+		Schema: `SELECT group_concat(sql, ';
 ' ORDER BY name) FROM sqlite_schema WHERE name LIKE 'tidemark%'`,
 		Versions: "tidemark_checkpoint_version",
 		Endless: `INSERT INTO effects VALUES ('x', 1);
