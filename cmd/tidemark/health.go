@@ -49,17 +49,17 @@ does: exit code 0 if it answers, else 1.`,
 }
 
 // listenAddress is where the config says that the daemon listens. A config that
-// cannot be loaded now does not make a living daemon ill.
+// has errors now does not make a living daemon ill.
 func (c *cli) listenAddress() string {
 	path := c.findConfig()
 	if path == "" {
 		return defaultListen
 	}
-	cfg, err := config.Load(path, config.Options{})
+	listen, err := config.ListenOf(path, config.Options{})
 	if err != nil {
 		return defaultListen
 	}
-	return cfg.Listen
+	return listen
 }
 
 // reachable makes an address to listen on one to call.
