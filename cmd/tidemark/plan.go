@@ -168,14 +168,15 @@ func (c *cli) plansOfStore(cmd *cobra.Command, names []string, now time.Time) ([
 		return nil, err
 	}
 	var plans []planned
-	return plans, c.withStore(cmd, func(store jobstore.Store) error {
+	err = c.withStore(cmd, func(store jobstore.Store) (err error) {
 		plans, err = plansFrom(cmd, store, cfg, names, now)
 		return err
 	})
+	return plans, err
 }
 
 func plansFrom(cmd *cobra.Command, store jobstore.Store, cfg *config.Config, names []string, now time.Time) ([]planned, error) {
-	of, err := daemon.Plan(cmd.Context(), store, cfg, names, now)
+	of, err := daemon.Plan(cmd.Context(), store, cfg, names, now, maxCount)
 	if err != nil {
 		return nil, err
 	}
@@ -189,6 +190,7 @@ func plansFrom(cmd *cobra.Command, store jobstore.Store, cfg *config.Config, nam
 			job: p.Job, state: p.State, now: now, plan: p.Plan, runs: p.Firing.Runs,
 			schedule: expressionText(specOf(p.Job.Definition.Schedule)), marks: map[string]time.Time{},
 		}
+		plans[i].countLeftOut()
 		for _, t := range targets {
 			if t.JobID == p.State.ID && p.State.ID != 0 && !t.Watermark.IsZero() {
 				plans[i].marks[t.Target] = t.Watermark
@@ -229,13 +231,18 @@ func plannedSince(job *scheduler.Job, since, now time.Time) planned {
 	}
 	p.plan = job.Plan(p.state, now, maxCount)
 	p.runs = job.Firing(p.state, p.plan, now).Runs
-	if p.plan.More {
-		// All that the limit left is kept: what expired is older.
-		p.leftOut = job.Schedule.Count(p.plan.LastPlanned, now)
-		p.plan.Due += p.leftOut
-		p.plan.Next, _ = job.Schedule.Next(now)
-	}
+	p.countLeftOut()
 	return p
+}
+
+// countLeftOut counts what the limit of the listing left: all of it would be
+// kept, for what expired is older.
+func (p *planned) countLeftOut() {
+	if p.plan.More {
+		p.leftOut = p.job.Schedule.Count(p.plan.LastPlanned, p.now)
+		p.plan.Due += p.leftOut
+		p.plan.Next, _ = p.job.Schedule.Next(p.now)
+	}
 }
 
 // windows returns the window of each run, if all before it succeed.

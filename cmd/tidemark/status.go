@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -11,21 +12,24 @@ import (
 
 func (c *cli) statusCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "status",
+		Use:   "status [JOB…]",
 		Short: "Show nodes, jobs, and what needs a person",
 		Long: `Shows the store, the nodes that work on it and the config that each has loaded,
-the jobs, and the failures that wait for a person. The exit code is 0 whatever
-there is to see, as long as the store can be read.`,
+the jobs, and the failures that wait for a person. For jobs that are named it also
+lists the newest fire times that made no run, and why: missed, coalesced into which
+run, skipped or superseded. The exit code is 0 whatever there is to see, as long as
+the store can be read.`,
 		Example: `  tidemark status
+  tidemark status nightly-report
   tidemark status --json | jq '.jobs[] | select(.overdue_seconds > 0)'`,
-		Args: wants(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		ValidArgsFunction: c.completeJobs,
+		RunE: func(cmd *cobra.Command, names []string) error {
 			where, err := c.storeAddress()
 			if err != nil {
 				return err
 			}
 			return c.withStore(cmd, func(store jobstore.Store) error {
-				s, err := c.readStatus(cmd, store)
+				s, err := c.readStatus(cmd, store, names)
 				if err != nil {
 					return err
 				}
@@ -40,8 +44,10 @@ there is to see, as long as the store can be read.`,
 	}
 }
 
-// maxReview bounds the failures that status lists.
-const maxReview = 50
+const (
+	maxReview = 50 // failures that status lists
+	maxRanges = 20 // of each job that is named
+)
 
 type status struct {
 	store  address
@@ -49,9 +55,10 @@ type status struct {
 	nodes  []jobstore.Node
 	jobs   []*jobView
 	review []jobstore.Run
+	ranges map[string][]jobstore.Range // by job, oldest first; only of jobs that are named
 }
 
-func (c *cli) readStatus(cmd *cobra.Command, store jobstore.Store) (*status, error) {
+func (c *cli) readStatus(cmd *cobra.Command, store jobstore.Store, names []string) (*status, error) {
 	s := &status{now: c.now()}
 	var err error
 	if s.nodes, err = store.Nodes(cmd.Context()); err != nil {
@@ -60,8 +67,34 @@ func (c *cli) readStatus(cmd *cobra.Command, store jobstore.Store) (*status, err
 	if s.jobs, err = c.readJobs(cmd, store, false); err != nil {
 		return nil, err
 	}
-	s.review, err = store.Runs(cmd.Context(), jobstore.RunFilter{Review: true, Limit: maxReview})
-	return s, err
+	if s.review, err = store.Runs(cmd.Context(), jobstore.RunFilter{Review: true, Limit: maxReview}); err != nil {
+		return nil, err
+	}
+	return s, s.narrow(cmd, store, names)
+}
+
+// narrow leaves the named jobs, with their ranges.
+func (s *status) narrow(cmd *cobra.Command, store jobstore.Store, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	s.ranges = map[string][]jobstore.Range{}
+	jobs := s.jobs
+	s.jobs = nil
+	for _, name := range names {
+		i := slices.IndexFunc(jobs, func(v *jobView) bool { return v.job.Name == name })
+		if i < 0 {
+			return failed("not_found", "no job %q in the store", name).hinted("`tidemark jobs` lists them")
+		}
+		s.jobs = append(s.jobs, jobs[i])
+		ranges, err := store.Ranges(cmd.Context(), jobs[i].job.ID, time.Time{}, s.now)
+		if err != nil {
+			return err
+		}
+		s.ranges[name] = ranges[max(0, len(ranges)-maxRanges):]
+	}
+	s.review = slices.DeleteFunc(s.review, func(r jobstore.Run) bool { return !slices.Contains(names, r.Job) })
+	return nil
 }
 
 // mismatch reports whether living nodes have loaded different configs.
@@ -86,6 +119,8 @@ type statusJSON struct {
 	ConfigMismatch bool       `json:"config_mismatch"`
 	Jobs           []jobJSON  `json:"jobs"`
 	Review         []runJSON  `json:"review"`
+	// Of jobs that are named: fire times that made no run, by job.
+	Ranges map[string][]rangeJSON `json:"ranges,omitempty"`
 }
 
 type storeJSON struct {
@@ -125,6 +160,12 @@ func (s *status) json() statusJSON {
 	for i := range s.review {
 		out.Review[i] = toRunJSON(&s.review[i])
 	}
+	for job, ranges := range s.ranges {
+		if out.Ranges == nil {
+			out.Ranges = map[string][]rangeJSON{}
+		}
+		out.Ranges[job] = rangesJSON(ranges)
+	}
 	return out
 }
 
@@ -133,6 +174,7 @@ func (c *cli) printStatus(s *status) {
 	c.printNodes(s)
 	c.println()
 	c.printJobs(s.jobs)
+	c.printRanges(s)
 	if len(s.review) == 0 {
 		return
 	}
@@ -143,6 +185,21 @@ func (c *cli) printStatus(s *status) {
 		t.row(r.Key, cell{away(r.FinishedAt, s.now), red}, r.Reason, shortened(r.Message, 80))
 	}
 	t.print()
+}
+
+func (c *cli) printRanges(s *status) {
+	for _, v := range s.jobs {
+		ranges := s.ranges[v.job.Name]
+		if len(ranges) == 0 {
+			continue
+		}
+		c.printf("\nfire times of %s that made no run of their own:\n", safe(v.job.Name))
+		t := c.table("FIRST", "LAST", "COUNT", "OUTCOME", "REASON", "INTO")
+		for _, r := range ranges {
+			t.row(jobstore.FormatTime(r.First), jobstore.FormatTime(r.Last), r.Count, string(r.Outcome), r.Reason, jobstore.FormatTime(r.Into))
+		}
+		t.print()
+	}
 }
 
 func (c *cli) printNodes(s *status) {

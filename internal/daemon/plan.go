@@ -23,7 +23,7 @@ type JobPlan struct {
 // Plan says what starting at now with this file would do to the named jobs, or
 // to all. It reconciles as a start would, and changes nothing. A zero now is
 // the store's own.
-func Plan(ctx context.Context, store jobstore.Store, cfg *config.Config, names []string, now time.Time) ([]JobPlan, error) {
+func Plan(ctx context.Context, store jobstore.Store, cfg *config.Config, names []string, now time.Time, limit int) ([]JobPlan, error) {
 	state, err := readState(ctx, store)
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func Plan(ctx context.Context, store jobstore.Store, cfg *config.Config, names [
 		}
 		p := JobPlan{Job: job, State: stored}
 		if stored.RemovedAt.IsZero() && !stored.Pause.Active(state.Now) {
-			p.Plan = job.Plan(stored, state.Now, 0)
+			p.Plan = job.Plan(stored, state.Now, limit)
 			p.Firing = job.Firing(stored, p.Plan, state.Now)
 		}
 		out = append(out, p)
