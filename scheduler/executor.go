@@ -39,6 +39,9 @@ type Try struct {
 	WindowFrom  time.Time // both zero where the job has no windows
 	WindowTo    time.Time
 	Coalesced   int64 // fire times that it covers beside its own
+	// Installation tells this store's runs from those of another one with the
+	// same jobs on the same host.
+	Installation string
 	// Output takes what the work says, for people to read: kept bounded, first
 	// and last part. Safe for concurrent use; never fails.
 	Output io.Writer

@@ -145,7 +145,8 @@ func (s *Scheduler) attempt(ctx context.Context, t *task) (res Result) {
 		Key: run.Key, Job: run.Job, Target: run.Target, ScheduledAt: run.FireTime,
 		Attempt: run.Attempt, LogicalRun: run.LogicalRun,
 		WindowFrom: run.WindowFrom, WindowTo: run.WindowTo, Coalesced: run.Covers - 1,
-		Output: &t.out,
+		Installation: s.opt.Installation,
+		Output:       &t.out,
 	})
 }
 

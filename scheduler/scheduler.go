@@ -34,7 +34,9 @@ type Options struct {
 	Keep     Retention
 	Observer Observer
 	Log      *zap.Logger
-	Pulse    func() // called at every turn of the dispatch loop, for a watchdog; may be nil
+	// Installation goes into every Try: the same for all nodes of one store.
+	Installation string
+	Pulse        func() // called at every turn of the dispatch loop, for a watchdog; may be nil
 }
 
 // Retention is how long history is kept; zero keeps it for ever.

@@ -2,13 +2,17 @@ package daemon
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
@@ -79,13 +83,25 @@ func Run(ctx, abort context.Context, opt Options) (err error) {
 	d.scheduler = scheduler.New(d.store, scheduler.Options{
 		Node: node, Slots: cfg.MaxConcurrentRuns, Grace: cfg.ShutdownGrace, Solo: !isPostgres(d.storeAddress()),
 		Keep:     scheduler.Retention{Runs: cfg.Retention.Runs, Output: cfg.Retention.Output},
-		Observer: d.recorder, Log: d.log, Pulse: d.notify.pulse,
+		Observer: d.recorder, Log: d.log, Pulse: d.notify.pulse, Installation: installation(d.storeAddress()),
 	})
 	d.registerMetrics(registry)
 	if err := d.start(ctx, cfg); err != nil {
 		return err
 	}
 	return d.serve(ctx, abort, listener, registry)
+}
+
+// installation names the store, without a secret: the same for all its nodes.
+func installation(address string) string {
+	name := Redact(address)
+	if path, ok := strings.CutPrefix(address, "sqlite:"); ok {
+		if abs, err := filepath.Abs(path); err == nil {
+			name = "sqlite:" + abs
+		}
+	}
+	sum := sha256.Sum256([]byte(name))
+	return hex.EncodeToString(sum[:8])
 }
 
 func listen(address string) (net.Listener, error) {
@@ -213,6 +229,7 @@ func (d *daemon) serve(ctx, abort context.Context, listener net.Listener, regist
 	})
 	g.Go(func() error { d.watchConfig(running); return nil })
 	g.Go(func() error { d.notify.run(side, running.Done()); return nil })
+	g.Go(func() error { d.databases.pruneLoop(running, d.cfg.Retention.Runs, d.log); return nil })
 	g.Go(func() error {
 		defer stop()
 		err := d.scheduler.All(running, abort)

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -22,8 +25,10 @@ type databases struct {
 	open map[config.Database]checkpoint.Database
 }
 
-// get returns the database, opening it if need be. Opening does no I/O.
-func (d *databases) get(db config.Database) (checkpoint.Database, error) {
+// get returns the database, opening it if need be. Opening does no I/O. With
+// migrate a database that was down at the start is prepared by the first run
+// that finds it.
+func (d *databases) get(db config.Database, migrate bool) (checkpoint.Database, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if known := d.open[db]; known != nil {
@@ -32,6 +37,9 @@ func (d *databases) get(db config.Database) (checkpoint.Database, error) {
 	opened, err := openDatabase(db)
 	if err != nil {
 		return nil, err
+	}
+	if migrate {
+		opened = checkpoint.AutoMigrate(opened)
 	}
 	if d.open == nil {
 		d.open = map[config.Database]checkpoint.Database{}
@@ -75,7 +83,7 @@ func (d *databases) close() error {
 // daemon: its jobs say so when they run.
 func (d *databases) migrate(ctx context.Context, cfg *config.Config, log *zap.Logger) {
 	for _, name := range usedDatabases(cfg) {
-		db, err := d.get(cfg.Databases[name])
+		db, err := d.get(cfg.Databases[name], true)
 		if err == nil {
 			err = db.Migrate(ctx)
 		}
@@ -84,6 +92,50 @@ func (d *databases) migrate(ctx context.Context, cfg *config.Config, log *zap.Lo
 				zap.String("database", name), zap.Error(err))
 		}
 	}
+}
+
+const (
+	// keysKeptAtLeast is how long the key of a `sql` run is kept in its database
+	// even where history is kept for less: a run that the store still holds open
+	// must find it.
+	keysKeptAtLeast = 30 * 24 * time.Hour
+	pruneKeysEvery  = time.Hour
+)
+
+// pruneLoop forgets keys of `sql` runs that are older than all history, until
+// ctx ends. Where history is kept for ever, so are they.
+func (d *databases) pruneLoop(ctx context.Context, runsKept time.Duration, log *zap.Logger) {
+	ticker := time.NewTicker(pruneKeysEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if runsKept <= 0 {
+			continue
+		}
+		for _, db := range d.all() {
+			if err := pruneKeys(ctx, db, time.Now().Add(-max(runsKept, keysKeptAtLeast))); err != nil && ctx.Err() == nil {
+				log.Warn("could not forget old keys in a database; trying again in an hour", zap.Error(err))
+			}
+		}
+	}
+}
+
+func pruneKeys(ctx context.Context, db checkpoint.Database, before time.Time) error {
+	for {
+		if n, err := db.Prune(ctx, before); err != nil || n == 0 {
+			return err
+		}
+	}
+}
+
+func (d *databases) all() []checkpoint.Database {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Collect(maps.Values(d.open))
 }
 
 func usedDatabases(cfg *config.Config) []string {

@@ -30,7 +30,7 @@ func (d *databases) executor(cfg *config.Config, job *config.Job) (scheduler.Exe
 	case job.HTTP != nil:
 		return executor.NewHTTP(*job.HTTP, job.Common)
 	case job.SQL != nil:
-		db, err := d.get(cfg.Databases[job.SQL.Database])
+		db, err := d.get(cfg.Databases[job.SQL.Database], cfg.AutoMigrate)
 		if err != nil {
 			return nil, err
 		}

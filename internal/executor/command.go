@@ -31,8 +31,8 @@ const (
 	envCoalesced   = "TIDEMARK_COALESCED"
 	envWindowFrom  = "TIDEMARK_WINDOW_FROM"
 	envWindowTo    = "TIDEMARK_WINDOW_TO"
-	// envProcess is random per attempt: by it alone the attempt's processes are
-	// told from those of another installation with the same keys on this host.
+	// envProcess is the installation and a part that is random per attempt: by it
+	// alone the attempt's processes are told from all others on this host.
 	envProcess = "TIDEMARK_PROCESS"
 )
 
@@ -82,7 +82,7 @@ func (e *Exec) prepare(try scheduler.Try) (*command, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := &command{name: name, user: e.user, mark: rand.Text()}
+	cmd := &command{name: name, user: e.user, mark: try.Installation + "." + rand.Text()}
 	if cmd.input, _, err = e.stdin.render(try); err != nil {
 		return nil, fmt.Errorf("exec.stdin: %w", err)
 	}

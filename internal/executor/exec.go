@@ -98,6 +98,12 @@ func (e *Exec) Execute(ctx context.Context, try scheduler.Try) scheduler.Result 
 	if ctx.Err() != nil {
 		return stopped(ctx, began, "the command was not started")
 	}
+	if try.Attempt > 1 {
+		// Its daemon may have died and left it running.
+		if _, err := Sweep(try.Installation, try.Key, try.Attempt-1); err != nil {
+			return scheduler.Result{Err: err, Transient: true}
+		}
+	}
 	cmd, err := e.prepare(try)
 	if err != nil {
 		return fail(e.mask.text(err.Error()))

@@ -186,7 +186,7 @@ func TestSweepEndsWhatADeadDaemonLeft(t *testing.T) {
 	daemon.Process.Kill()
 	daemon.Wait()
 
-	if n, err := Sweep(key, 1); n != 0 || err != nil {
+	if n, err := Sweep("", key, 1); n != 0 || err != nil {
 		t.Errorf("an earlier attempt's sweep ended %d, %v", n, err)
 	}
 	for _, pid := range list {
@@ -194,12 +194,12 @@ func TestSweepEndsWhatADeadDaemonLeft(t *testing.T) {
 			t.Fatalf("%s is dead before the sweep", pid)
 		}
 	}
-	n, err := Sweep(key, 3) // attempt 2 and earlier ones are older than 3
+	n, err := Sweep("", key, 3) // attempt 2 and earlier ones are older than 3
 	if err != nil || n < 2 {
 		t.Errorf("ended %d, %v", n, err)
 	}
 	wantGone(t, list, 2)
-	if n, err := Sweep(key, 3); n != 0 || err != nil {
+	if n, err := Sweep("", key, 3); n != 0 || err != nil {
 		t.Errorf("swept again: %d, %v", n, err)
 	}
 	if !alive(t, kept[0]) {

@@ -217,13 +217,16 @@ func variable(environ []byte, name string) (string, bool) {
 }
 
 // Sweep ends what is left on this host of an attempt, and of earlier ones, of
-// the run with that key, whose daemon is gone: a new attempt must not run beside
-// it (semantics 5). It returns when they are gone, and how many there were.
+// an installation's run with that key, whose daemon is gone: a new attempt must
+// not run beside it (semantics 5). It returns when they are gone, and how many there were.
 // Processes are found by their environment; those of another user only where
 // the caller may read it.
-func Sweep(key string, attempt int) (killed int, err error) {
+func Sweep(installation, key string, attempt int) (killed int, err error) {
 	left := &family{mine: func(environ []byte) bool {
 		if k, ok := variable(environ, envKey); !ok || k != key {
+			return false
+		}
+		if mark, _ := variable(environ, envProcess); !strings.HasPrefix(mark, installation+".") {
 			return false
 		}
 		value, _ := variable(environ, envAttempt)
