@@ -35,8 +35,8 @@ type DB struct {
 	pool *sql.DB
 }
 
-// Open prepares to work in the file. It does no I/O: the file need not be
-// there yet, but is not created either, since that is the job's own.
+// Open prepares to work in the file. It does no I/O. Migrate makes a file that
+// is not there; nothing else does.
 func Open(path string) (*DB, error) {
 	if path == "" {
 		return nil, &checkpoint.Error{Op: "open the database", Text: "the address names no file"}

@@ -3,8 +3,10 @@ package sqlite
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"strings"
 
 	"github.com/pressly/goose/v3"
@@ -33,6 +35,9 @@ const raceTries = 5
 // transactions here: versions are unique, so that of two that apply the same
 // migration one fails as a whole, looks again and finds it done.
 func (db *DB) Migrate(ctx context.Context) error {
+	if err := db.create(); err != nil {
+		return err
+	}
 	var err error
 	for range raceTries {
 		version, look := db.version(ctx)
@@ -49,6 +54,20 @@ func (db *DB) Migrate(ctx context.Context) error {
 		}
 	}
 	return err
+}
+
+// create makes the file if there is none: an empty one is an empty database.
+func (db *DB) create() error {
+	file, err := os.OpenFile(db.path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		text := "the file cannot be opened or made"
+		var at *os.PathError
+		if errors.As(err, &at) {
+			text += ": " + at.Err.Error() // its name may be a secret
+		}
+		return &checkpoint.Error{Op: "migrate", Text: text, Err: err}
+	}
+	return file.Close()
 }
 
 func (db *DB) version(ctx context.Context) (int64, error) {
