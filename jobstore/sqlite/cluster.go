@@ -114,12 +114,12 @@ func (s *Store) Nodes(ctx context.Context) (out []jobstore.Node, err error) {
 	return out, wrap("list nodes", err)
 }
 
-func scanNode(rows *sql.Rows) (n jobstore.Node, err error) {
+func scanNode(rows *sql.Rows, n *jobstore.Node) error {
 	var offset int64
-	err = rows.Scan(&n.Name, &n.Instance, &n.Host, &n.PID, &n.Version, (*at)(&n.StartedAt), (*at)(&n.SeenAt),
+	err := rows.Scan(&n.Name, &n.Instance, &n.Host, &n.PID, &n.Version, (*at)(&n.StartedAt), (*at)(&n.SeenAt),
 		&n.ConfigHash, (*at)(&n.ConfigAt), &n.ConfigErr, &n.Revision, &n.Running, &offset)
 	n.ClockOffset = time.Duration(offset) * time.Microsecond
-	return n, err
+	return err
 }
 
 const (

@@ -107,9 +107,8 @@ func (s *Store) Run(ctx context.Context, key string) (run jobstore.Run, attempts
 	return run, attempts, wrap("read run "+key, err)
 }
 
-func scanAttempt(rows *sql.Rows) (a jobstore.Attempt, err error) {
-	err = rows.Scan(&a.Attempt, &a.Node, (*at)(&a.StartedAt), (*at)(&a.FinishedAt), (*string)(&a.Outcome), &a.ExitCode, &a.Message)
-	return a, err
+func scanAttempt(rows *sql.Rows, a *jobstore.Attempt) error {
+	return rows.Scan(&a.Attempt, &a.Node, (*at)(&a.StartedAt), (*at)(&a.FinishedAt), (*string)(&a.Outcome), &a.ExitCode, &a.Message)
 }
 
 const sqlOutput = `SELECT head, tail, size FROM tidemark_outputs
@@ -160,7 +159,6 @@ func (s *Store) Ledger(ctx context.Context) (out []jobstore.Balance, err error) 
 	return out, wrap("read the ledger", err)
 }
 
-func scanBalance(rows *sql.Rows) (b jobstore.Balance, err error) {
-	err = rows.Scan(&b.Job, &b.Due, &b.Pruned, &b.Runs, &b.Ranges)
-	return b, err
+func scanBalance(rows *sql.Rows, b *jobstore.Balance) error {
+	return rows.Scan(&b.Job, &b.Due, &b.Pruned, &b.Runs, &b.Ranges)
 }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"cmp"
+	"database/sql"
 	"slices"
 
 	"github.com/tidemarkd/tidemark/jobstore"
@@ -22,7 +23,7 @@ WHERE t.job_id IN (SELECT value FROM json_each(?1)) AND j.id = t.job_id AND j.ma
   AND r.fire_time <= coalesce((
 	SELECT o.fire_time FROM tidemark_runs AS o
 	WHERE o.job_id = t.job_id AND o.target = t.target AND o.finished_at IS NULL
-	ORDER BY o.fire_time LIMIT 1 OFFSET ?2), r.fire_time)`
+	ORDER BY o.fire_time LIMIT 1 OFFSET ?2), 9223372036854775807)`
 )
 
 // ofJobs loads the lanes that the jobs have.
@@ -45,7 +46,7 @@ WHERE j.id = lane.job_id AND j.max_instances > 0
   AND r.fire_time <= coalesce((
 	SELECT o.fire_time FROM tidemark_runs AS o
 	WHERE o.job_id = lane.job_id AND o.target = lane.target AND o.finished_at IS NULL
-	ORDER BY o.fire_time LIMIT 1 OFFSET ?2), r.fire_time)`
+	ORDER BY o.fire_time LIMIT 1 OFFSET ?2), 9223372036854775807)`
 
 	sqlOpenByID = `SELECT ` + runColumns + `, '' FROM tidemark_runs AS r
 WHERE r.id IN (SELECT value FROM json_each(?1)) AND r.finished_at IS NULL`
@@ -87,22 +88,28 @@ func (l *lanes) load(ids []int64, jobs, targets, open string) error {
 	if err != nil {
 		return err
 	}
-	js, err := collect(scanJob)(l.t.query(jobs, arg))
-	if err != nil {
-		return err
-	}
 	bound := 0
-	for i := range js {
-		l.jobs[js[i].ID] = &js[i]
-		bound = max(bound, js[i].MaxInstances)
-	}
-	ts, err := collect(scanTarget)(l.t.query(targets, arg))
+	rows, err := l.t.query(jobs, arg)
+	err = each(rows, err, func(rows *sql.Rows) error {
+		job := new(jobstore.Job)
+		err := scanJob(rows, job)
+		l.jobs[job.ID] = job
+		bound = max(bound, job.MaxInstances)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	for _, target := range ts {
+	rows, err = l.t.query(targets, arg)
+	err = each(rows, err, func(rows *sql.Rows) error {
+		var target jobstore.Target
+		err := scanTarget(rows, &target)
 		lane := l.lane(target.JobID, target.Target)
 		lane.target, lane.stored = target, true
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	if err := l.open(open, arg, bound); err != nil {
 		return err
@@ -143,27 +150,27 @@ func (l *lanes) crowds(bound int) error {
 
 // open puts open runs into their lanes, oldest first.
 func (l *lanes) open(query string, args ...any) error {
-	runs, err := collect(scanRun)(l.t.query(query, args...))
+	touched := map[*lane]bool{}
+	rows, err := l.t.query(query, args...)
+	err = each(rows, err, func(rows *sql.Rows) error {
+		e := &entry{stored: true}
+		if err := scanRun(rows, &e.Run); err != nil || l.runs[e.ID] != nil {
+			return err
+		}
+		lane := l.lane(e.JobID, e.Target)
+		e.Job, e.state, e.attempt = lane.job.Name, e.State, e.Attempt
+		lane.runs = append(lane.runs, e)
+		l.runs[e.ID] = e
+		if len(lane.runs) > 1 {
+			touched[lane] = true
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	touched := map[*lane]bool{}
-	for i := range runs {
-		run := &runs[i]
-		if l.runs[run.ID] != nil {
-			continue
-		}
-		lane := l.lane(run.JobID, run.Target)
-		run.Job = lane.job.Name
-		e := &entry{Run: *run, stored: true, state: run.State, attempt: run.Attempt}
-		lane.runs = append(lane.runs, e)
-		l.runs[run.ID] = e
-		touched[lane] = len(lane.runs) > 1
-	}
-	for lane, many := range touched {
-		if many {
-			slices.SortFunc(lane.runs, older)
-		}
+	for lane := range touched {
+		slices.SortFunc(lane.runs, older)
 	}
 	return nil
 }

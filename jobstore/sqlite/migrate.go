@@ -114,12 +114,13 @@ func wantedSchema() (map[string]string, error) {
 
 func schemaOf(t *tx) (map[string]string, error) {
 	out := map[string]string{}
-	_, err := collect(func(rows *sql.Rows) (_ struct{}, err error) {
+	rows, err := t.query(sqlSchema)
+	err = each(rows, err, func(rows *sql.Rows) error {
 		var name, text string
-		err = rows.Scan(&name, &text)
+		err := rows.Scan(&name, &text)
 		out[name] = text
-		return struct{}{}, err
-	})(t.query(sqlSchema))
+		return err
+	})
 	if err != nil || out["table "+schemaTable] == "" {
 		return out, err
 	}

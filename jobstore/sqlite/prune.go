@@ -89,9 +89,8 @@ type prunedRun struct {
 	fire, end time.Time
 }
 
-func scanPrunedRun(rows *sql.Rows) (r prunedRun, err error) {
-	err = rows.Scan(&r.id, (*at)(&r.fire), (*at)(&r.end))
-	return r, err
+func scanPrunedRun(rows *sql.Rows, r *prunedRun) error {
+	return rows.Scan(&r.id, (*at)(&r.fire), (*at)(&r.end))
 }
 
 const (

@@ -76,9 +76,8 @@ type candidate struct {
 	claimAt time.Time
 }
 
-func scanCandidate(rows *sql.Rows) (c candidate, err error) {
-	err = rows.Scan(&c.id, &c.job, (*string)(&c.state), (*at)(&c.claimAt))
-	return c, err
+func scanCandidate(rows *sql.Rows, c *candidate) error {
+	return rows.Scan(&c.id, &c.job, (*string)(&c.state), (*at)(&c.claimAt))
 }
 
 const sqlCandidates = `SELECT r.id, r.job_id, r.state, r.claim_at FROM tidemark_runs AS r
@@ -240,9 +239,8 @@ type held struct {
 	cancel bool
 }
 
-func scanHeld(rows *sql.Rows) (h held, err error) {
-	err = rows.Scan(&h.RunID, &h.Attempt, (*at)(&h.until), &h.cancel)
-	return h, err
+func scanHeld(rows *sql.Rows, h *held) error {
+	return rows.Scan(&h.RunID, &h.Attempt, (*at)(&h.until), &h.cancel)
 }
 
 const (

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"time"
 
 	"github.com/tidemarkd/tidemark/jobstore"
@@ -89,6 +90,7 @@ func (f *firing) fire() (out jobstore.Fired, err error) {
 	if err := f.lanes.store(); err != nil {
 		return out, err
 	}
+	out.Leased = make([]jobstore.Run, 0, len(leased))
 	for _, e := range leased {
 		out.Leased = append(out.Leased, e.Run)
 	}
@@ -252,11 +254,7 @@ func (t *tx) known(firings []jobstore.Firing) (known, error) {
 
 func (t *tx) scanKnown(k known, query, arg string) error {
 	rows, err := t.query(query, arg)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return each(rows, err, func(rows *sql.Rows) error {
 		var key, trigger string
 		var id runID
 		if err := rows.Scan(&key, &id.job, &id.target, &id.fire, &trigger); err != nil {
@@ -267,6 +265,6 @@ func (t *tx) scanKnown(k known, query, arg string) error {
 			k.runs[id] = true
 			k.fires[fireID{id.job, id.fire}] = true
 		}
-	}
-	return rows.Err()
+		return nil
+	})
 }

@@ -267,18 +267,19 @@ func (s *Store) Backlog(ctx context.Context) (out map[string]map[jobstore.State]
 
 func (t *tx) backlog() (map[string]map[jobstore.State]int64, error) {
 	out := map[string]map[jobstore.State]int64{}
-	_, err := collect(func(rows *sql.Rows) (_ struct{}, err error) {
+	rows, err := t.query(sqlBacklog)
+	err = each(rows, err, func(rows *sql.Rows) error {
 		var job string
 		var state jobstore.State
 		var n int64
-		if err = rows.Scan(&job, (*string)(&state), &n); err != nil {
-			return struct{}{}, err
+		if err := rows.Scan(&job, (*string)(&state), &n); err != nil {
+			return err
 		}
 		if out[job] == nil {
 			out[job] = map[jobstore.State]int64{}
 		}
 		out[job][state] = n
-		return struct{}{}, nil
-	})(t.query(sqlBacklog))
+		return nil
+	})
 	return out, err
 }

@@ -75,39 +75,34 @@ func list[T any](values []T) (string, error) {
 	return string(b), err
 }
 
-func scanRun(rows *sql.Rows) (r jobstore.Run, err error) {
-	err = rows.Scan(&r.ID, &r.Key, &r.JobID, &r.Target, (*at)(&r.FireTime), (*string)(&r.Trigger), &r.LogicalRun,
+func scanRun(rows *sql.Rows, r *jobstore.Run) error {
+	return rows.Scan(&r.ID, &r.Key, &r.JobID, &r.Target, (*at)(&r.FireTime), (*string)(&r.Trigger), &r.LogicalRun,
 		(*string)(&r.State), &r.Reason, &r.Review, &r.CoalescedInto, &r.Covers, (*at)(&r.NotBefore), (*at)(&r.ClaimAt), (*at)(&r.Deadline),
 		&r.Attempt, &r.Failures, &r.Node, (*at)(&r.CreatedAt), (*at)(&r.StartedAt), (*at)(&r.AttemptStartedAt), (*at)(&r.FinishedAt),
 		(*at)(&r.WindowFrom), (*at)(&r.WindowTo), &r.OwnWindow, &r.Fingerprint, &r.CancelRequested, &r.ExitCode, &r.Message,
 		&r.Job)
-	return r, err
 }
 
-func scanJob(rows *sql.Rows) (j jobstore.Job, err error) {
-	err = rows.Scan(&j.ID, &j.Version, &j.Name, &j.JSON, &j.Hash, &j.Schedule,
+func scanJob(rows *sql.Rows, j *jobstore.Job) error {
+	return rows.Scan(&j.ID, &j.Version, &j.Name, &j.JSON, &j.Hash, &j.Schedule,
 		&j.Fingerprint, (*string)(&j.Overlap), (*string)(&j.Coalesce), &j.MaxInstances, &j.Windowed, &j.UsesWindow,
 		(*at)(&j.WatermarkStart), &j.FilePaused, (*at)(&j.LastPlanned), (*at)(&j.CountsFrom), (*at)(&j.NextFire), &j.Due, &j.Pruned, (*at)(&j.PrunedThrough),
 		(*at)(&j.Pause.At), (*at)(&j.Pause.Until), &j.Pause.Reason, &j.Pause.By, (*at)(&j.Pause.ResumedAt), (*string)(&j.Pause.Policy),
 		(*at)(&j.CreatedAt), (*at)(&j.RemovedAt))
-	return j, err
 }
 
-func scanTarget(rows *sql.Rows) (t jobstore.Target, err error) {
-	err = rows.Scan(&t.JobID, &t.Target, (*at)(&t.Watermark), (*string)(&t.LastState), (*at)(&t.LastFinishedAt),
+func scanTarget(rows *sql.Rows, t *jobstore.Target) error {
+	return rows.Scan(&t.JobID, &t.Target, (*at)(&t.Watermark), (*string)(&t.LastState), (*at)(&t.LastFinishedAt),
 		(*at)(&t.LastSuccessAt), (*at)(&t.LastSuccessFire), &t.LastSuccessKey, &t.Review)
-	return t, err
 }
 
-func scanRange(rows *sql.Rows) (r jobstore.Range, err error) {
-	err = rows.Scan(&r.ID, &r.JobID, (*at)(&r.First), (*at)(&r.Last), &r.Count,
+func scanRange(rows *sql.Rows, r *jobstore.Range) error {
+	return rows.Scan(&r.ID, &r.JobID, (*at)(&r.First), (*at)(&r.Last), &r.Count,
 		(*string)(&r.Outcome), &r.Reason, (*at)(&r.Into), (*at)(&r.RecordedAt))
-	return r, err
 }
 
-func scanID(rows *sql.Rows) (id int64, err error) {
-	err = rows.Scan(&id)
-	return id, err
+func scanID(rows *sql.Rows, id *int64) error {
+	return rows.Scan(id)
 }
 
 // wakeAt is when the planner must look at the job: at its next fire, but while

@@ -74,7 +74,7 @@ func (s *Store) open(ctx context.Context, opts Options) (err error) {
 		}
 	}
 	file := dsn(s.path)
-	if s.writer, err = newWriter(file + "&_synchronous=FULL&_journal_mode=WAL&_txlock=immediate"); err != nil {
+	if s.writer, err = newWriter(file + writerPragmas); err != nil {
 		return err
 	}
 	if s.reader, err = sql.Open("sqlite", file+"&_query_only=1"); err != nil {
@@ -84,6 +84,10 @@ func (s *Store) open(ctx context.Context, opts Options) (err error) {
 	s.reader.SetMaxIdleConns(readers)
 	return s.look(ctx, opts.Daemon)
 }
+
+// A batch of a thousand runs touches some thousand pages: they stay in memory
+// until it commits (32 MB at most), and a checkpoint comes after several.
+const writerPragmas = "&_synchronous=FULL&_journal_mode=WAL&_txlock=immediate&_pragma=cache_size(-32768)&_pragma=wal_autocheckpoint(4000)"
 
 const (
 	readers     = 4

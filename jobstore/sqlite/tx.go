@@ -222,20 +222,27 @@ func (r *row) Scan(dest ...any) error {
 }
 
 // collect reads all rows of an answer.
-func collect[T any](scan func(*sql.Rows) (T, error)) func(*sql.Rows, error) ([]T, error) {
-	return func(rows *sql.Rows, err error) ([]T, error) {
-		if err != nil {
-			return nil, err
-		}
-		defer rows.Close()
-		var out []T
-		for rows.Next() {
-			v, err := scan(rows)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, v)
-		}
-		return out, rows.Err()
+func collect[T any](scan func(*sql.Rows, *T) error) func(*sql.Rows, error) ([]T, error) {
+	return func(rows *sql.Rows, err error) (out []T, _ error) {
+		err = each(rows, err, func(rows *sql.Rows) error {
+			var zero T
+			out = append(out, zero)
+			return scan(rows, &out[len(out)-1])
+		})
+		return out, err
 	}
+}
+
+// each has every row of an answer scanned.
+func each(rows *sql.Rows, err error, scan func(*sql.Rows) error) error {
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }

@@ -284,6 +284,7 @@ func testReport(f *fixture) {
 	late := jobstore.Output{Head: []byte("late"), Size: 4}
 	f.ok(f.a.Report(f.ctx, []jobstore.RunOutput{{Lease: leaseOf(run), Output: late}}))
 	f.same("of the lost attempt", f.output(run.ID, 1), more)
+	f.same("of its successor", f.output(run.ID, 2), jobstore.Output{})
 	f.ok(f.a.Report(f.ctx, []jobstore.RunOutput{{Lease: leaseOf(taken), Output: late}}))
 	f.same("of the latest attempt", f.output(run.ID, 0), late)
 	f.same("of one that wrote nothing", f.output(run.ID, 7), jobstore.Output{})

@@ -13,6 +13,7 @@ func overlapTests() []test {
 		{"targets do not wait for one another", testTargetsApart},
 		{"a retrying run keeps its slot, and failing for good frees it", testRetryKeepsSlot},
 		{"a manual run waits and is not coalesced", testManualWaits},
+		{"one scheduled run waits under queue, however many manual ones wait before it", testQueueInCrowd},
 	}
 }
 
@@ -138,4 +139,16 @@ func testManualWaits(f *fixture) {
 	f.same("order", order, []string{
 		jobstore.Key("a", "", f.at(-10)), jobstore.ManualKey("a", "", "one"), jobstore.ManualKey("a", "", "two"),
 	})
+}
+
+func testQueueInCrowd(f *fixture) {
+	run := f.start(f.create("a"), f.at(-30))
+	for i := range 4 {
+		f.trigger("a", named(i))
+	}
+	f.fire(9, f.plan(f.job("a"), "", f.at(3600)))
+	fired := f.fire(9, f.plan(f.job("a"), "", f.at(3610)))
+	f.same("coalesced", keysOf(fired.Coalesced), []string{jobstore.Key("a", "", f.at(3600))})
+	f.finish(succeeded(run))
+	f.same("next", keysOf(f.claim(9).Runs), []string{jobstore.ManualKey("a", "", named(0))})
 }

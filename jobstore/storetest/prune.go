@@ -114,6 +114,18 @@ func testPruneRange(f *fixture) {
 		f.Errorf("job is %+v", got)
 	}
 	f.wants(open.Key, jobstore.Running, "")
+
+	// An open run in the middle of a range holds all of it.
+	job = f.create("b", instances(0))
+	p = f.plan(job, "", f.at(-50), f.at(-35), f.at(-30))
+	p.Due, p.LastPlanned = 13, f.at(-20)
+	p.Ranges = []jobstore.Range{{First: f.at(-40), Last: f.at(-20), Count: 10, Outcome: jobstore.OutcomeMissed, Reason: jobstore.ReasonGrace}}
+	leased := f.fire(3, p).Leased
+	f.finish(succeeded(leased[0]), succeeded(leased[1]))
+	f.pruneAll(f.at(3600))
+	if got := f.job("b"); !got.PrunedThrough.Equal(f.at(-50)) || got.Pruned != 1 {
+		f.Errorf("job is %+v", got)
+	}
 }
 
 func testPruneBatches(f *fixture) {
