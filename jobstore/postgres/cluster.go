@@ -104,24 +104,21 @@ func (s *Store) Leave(ctx context.Context, node jobstore.Node) error {
 
 const selectNodes = `
 SELECT name, instance, host, pid, version, started_at, seen_at, config_hash, config_at, config_err, revision, running,
-       clock_offset
+       clock_offset * 1000
 FROM tidemark_nodes
 ORDER BY name`
 
 // Nodes implements jobstore.Cluster.
 func (s *Store) Nodes(ctx context.Context) (nodes []jobstore.Node, err error) {
 	b := &pgx.Batch{}
-	b.Queue(selectNodes).Query(collect(&nodes, scanNode))
+	b.Queue(selectNodes).Query(collect(&nodes, nodeColumns))
 	err = s.run(ctx, "list nodes", b)
 	return nodes, err
 }
 
-func scanNode(row pgx.CollectableRow) (n jobstore.Node, err error) {
-	var offset int64
-	err = row.Scan(&n.Name, &n.Instance, &n.Host, &n.PID, &n.Version, (*instant)(&n.StartedAt), (*instant)(&n.SeenAt),
-		&n.ConfigHash, (*instant)(&n.ConfigAt), &n.ConfigErr, &n.Revision, &n.Running, &offset)
-	n.ClockOffset = time.Duration(offset) * time.Microsecond
-	return n, err
+func nodeColumns(n *jobstore.Node) []any {
+	return []any{&n.Name, &n.Instance, &n.Host, &n.PID, &n.Version, (*instant)(&n.StartedAt), (*instant)(&n.SeenAt),
+		&n.ConfigHash, (*instant)(&n.ConfigAt), &n.ConfigErr, &n.Revision, &n.Running, (*int64)(&n.ClockOffset)}
 }
 
 const (

@@ -37,6 +37,12 @@ func repeatable(err error) bool {
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
+// taken reports whether a run of that key exists.
+func taken(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "23505" && pg.ConstraintName == "tidemark_runs_key"
+}
+
 // translate turns a driver's error into one of jobstore's, by code. ctx is the
 // caller's: its own end is not the store's fault.
 func translate(ctx context.Context, err error) error {

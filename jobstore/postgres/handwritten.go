@@ -56,8 +56,10 @@ func Scratch(ctx context.Context, address string) (own string, drop func() error
 			return wrap(ctx, "make a scratch schema", err)
 		}
 		defer conn.Close(ctx)
-		_, err = conn.Exec(ctx, before+pgx.Identifier{name}.Sanitize()+after)
-		return wrap(ctx, "make a scratch schema", err)
+		if _, err := conn.Exec(ctx, before+pgx.Identifier{name}.Sanitize()+after); err != nil {
+			return wrap(ctx, "make a scratch schema", err)
+		}
+		return nil
 	}
 	u, err := url.Parse(address)
 	if err != nil {

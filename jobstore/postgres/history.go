@@ -64,7 +64,7 @@ func (s *Store) Runs(ctx context.Context, filter jobstore.RunFilter) (runs []job
 	} else {
 		b.Queue(selectRunsBy, target, states, limit, text(filter.Job), filter.Review, stamp(filter.Since), open)
 	}
-	b.QueuedQueries[0].Query(collect(&runs, scanRun))
+	b.QueuedQueries[0].Query(collect(&runs, runColumns))
 	err = s.run(ctx, "list runs", b)
 	return runs, err
 }
@@ -81,7 +81,7 @@ func (s *Store) Run(ctx context.Context, key string) (run jobstore.Run, attempts
 	var found []jobstore.Run
 	b := &pgx.Batch{}
 	queueRun(b, key, &found)
-	b.Queue(selectAttempts, text(key)).Query(collect(&attempts, scanAttempt))
+	b.Queue(selectAttempts, text(key)).Query(collect(&attempts, attemptColumns))
 	if err := s.run(ctx, "read run "+key, b); err != nil {
 		return run, nil, err
 	}
@@ -91,10 +91,9 @@ func (s *Store) Run(ctx context.Context, key string) (run jobstore.Run, attempts
 	return found[0], attempts, nil
 }
 
-func scanAttempt(row pgx.CollectableRow) (a jobstore.Attempt, err error) {
-	err = row.Scan(&a.Attempt, &a.Node, (*instant)(&a.StartedAt), (*instant)(&a.FinishedAt), (*string)(&a.Outcome),
-		&a.ExitCode, &a.Message)
-	return a, err
+func attemptColumns(a *jobstore.Attempt) []any {
+	return []any{&a.Attempt, &a.Node, (*instant)(&a.StartedAt), (*instant)(&a.FinishedAt), (*string)(&a.Outcome),
+		&a.ExitCode, &a.Message}
 }
 
 const selectOutput = `
@@ -125,7 +124,7 @@ ORDER BY first, id`
 // Ranges implements jobstore.History.
 func (s *Store) Ranges(ctx context.Context, jobID int64, from, to time.Time) (ranges []jobstore.Range, err error) {
 	b := &pgx.Batch{}
-	b.Queue(selectRanges, jobID, from.UTC(), to.UTC()).Query(collect(&ranges, scanRange))
+	b.Queue(selectRanges, jobID, from.UTC(), to.UTC()).Query(collect(&ranges, rangeColumns))
 	err = s.run(ctx, fmt.Sprintf("list ranges of job %d", jobID), b)
 	return ranges, err
 }
@@ -141,13 +140,9 @@ ORDER BY j.name`
 func (s *Store) Ledger(ctx context.Context) (balances []jobstore.Balance, err error) {
 	backlog := map[string]map[jobstore.State]int64{}
 	b := &pgx.Batch{}
-	b.Queue(selectLedger).Query(func(rows pgx.Rows) (err error) {
-		balances, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (b jobstore.Balance, err error) {
-			err = row.Scan(&b.Job, &b.Due, &b.Pruned, &b.Runs, &b.Ranges)
-			return b, err
-		})
-		return err
-	})
+	b.Queue(selectLedger).Query(collect(&balances, func(b *jobstore.Balance) []any {
+		return []any{&b.Job, &b.Due, &b.Pruned, &b.Runs, &b.Ranges}
+	}))
 	queueBacklog(b, backlog)
 	if err := s.run(ctx, "read the ledger", b); err != nil {
 		return nil, err

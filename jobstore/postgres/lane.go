@@ -78,11 +78,26 @@ func (l *lanes) queueRules(b *pgx.Batch, ids []int64) {
 }
 
 func (l *lanes) takeRules(rows pgx.Rows) error {
-	jobs, err := pgx.CollectRows(rows, scanRules)
-	for i := range jobs {
-		l.jobs[jobs[i].ID] = &jobs[i]
-	}
-	return err
+	return each(rows, ruleColumns, l.takeJob)
+}
+
+func (l *lanes) takeJob(row *jobstore.Job) {
+	job := *row
+	l.jobs[job.ID] = &job
+}
+
+// As much of it as letting runs go takes.
+const selectBounds = `
+SELECT id, name, max_instances, windowed
+FROM tidemark_jobs
+WHERE id = ANY ($1::bigint[])`
+
+func (l *lanes) queueBounds(b *pgx.Batch, ids []int64) {
+	b.Queue(selectBounds, ids).Query(func(rows pgx.Rows) error {
+		return each(rows, func(job *jobstore.Job) []any {
+			return []any{&job.ID, &job.Name, &job.MaxInstances, &job.Windowed}
+		}, l.takeJob)
+	})
 }
 
 const selectTargets = `
@@ -108,12 +123,10 @@ func (l *lanes) queueTargets(b *pgx.Batch, sql string, keys []laneKey) {
 }
 
 func (l *lanes) takeTargets(rows pgx.Rows, held bool) error {
-	targets, err := pgx.CollectRows(rows, scanTarget)
-	for _, target := range targets {
-		n := l.lane(laneKey{target.JobID, target.Target})
-		n.target, n.stored, n.held = target, true, held
-	}
-	return err
+	return each(rows, targetColumns, func(row *jobstore.Target) {
+		n := l.lane(laneKey{row.JobID, row.Target})
+		n.target, n.stored, n.held = *row, true, held
+	})
 }
 
 // Open runs of lanes whose job bounds its instances. One more than the bound is
@@ -128,7 +141,7 @@ JOIN tidemark_jobs j ON j.id = l.job_id AND j.max_instances > 0
 CROSS JOIN LATERAL (
     SELECT * FROM tidemark_runs o
     WHERE o.job_id = l.job_id AND o.target = l.target AND o.finished_at IS NULL
-    ORDER BY o.fire_time, o.id LIMIT j.max_instances + 1
+    LIMIT j.max_instances + 1
 ) r`
 
 // Of a crowd, what Admit and Promote need to see: as many that have their turn
@@ -157,23 +170,50 @@ CROSS JOIN LATERAL (
 ) o
 JOIN tidemark_runs r ON r.id = o.id`
 
+// The same, of lanes in which some wait: mostly none.
+const selectWaiting = `
+SELECT r.id, r.key, r.job_id, j.name, r.target, r.fire_time, r.trigger, r.logical_run, r.state, r.reason, r.review,
+       r.coalesced_into, r.covers, r.not_before, r.claim_at, r.deadline, r.attempt, r.failures, r.node, r.created_at,
+       r.started_at, r.attempt_started_at, r.finished_at, r.window_from, r.window_to, r.own_window, r.fingerprint,
+       r.cancel_requested, r.exit_code, r.message
+FROM unnest($1::bigint[], $2::text[]) AS l (job_id, target)
+JOIN tidemark_jobs j ON j.id = l.job_id
+CROSS JOIN LATERAL (
+    SELECT FROM tidemark_runs o
+    WHERE o.job_id = l.job_id AND o.target = l.target AND o.finished_at IS NULL AND o.claim_at IS NULL
+    LIMIT 1
+) AS waits
+CROSS JOIN LATERAL (
+    (SELECT o.id FROM tidemark_runs o
+     WHERE o.job_id = l.job_id AND o.target = l.target AND o.finished_at IS NULL AND o.claim_at IS NOT NULL
+     LIMIT j.max_instances)
+    UNION
+    (SELECT o.id FROM tidemark_runs o
+     WHERE o.job_id = l.job_id AND o.target = l.target AND o.finished_at IS NULL AND o.claim_at IS NULL
+     ORDER BY o.fire_time, o.id LIMIT nullif(j.max_instances, 0))
+    UNION
+    (SELECT o.id FROM tidemark_runs o
+     WHERE o.job_id = l.job_id AND o.target = l.target AND o.finished_at IS NULL AND o.claim_at IS NULL
+       AND o.trigger <> 'manual'
+     ORDER BY o.fire_time DESC, o.id DESC LIMIT 1)
+) o
+JOIN tidemark_runs r ON r.id = o.id`
+
 // queueOpen reads the lanes' open runs anew.
 func (l *lanes) queueOpen(b *pgx.Batch, sql string, keys []laneKey) {
 	jobs, targets := split(keys)
 	b.Queue(sql, jobs, targets).Query(func(rows pgx.Rows) error {
-		runs, err := pgx.CollectRows(rows, scanRun)
-		if err != nil {
-			return err
-		}
-		slices.SortFunc(runs, olderRun)
 		for _, key := range keys {
 			l.lane(key).open = nil
 		}
-		for _, run := range runs {
+		err := each(rows, runColumns, func(run *jobstore.Run) {
 			n := l.lane(laneKey{run.JobID, run.Target})
-			n.open = append(n.open, run)
+			n.open = append(n.open, *run)
+		})
+		for _, key := range keys {
+			slices.SortFunc(l.lane(key).open, olderRun)
 		}
-		return nil
+		return err
 	})
 }
 
@@ -184,16 +224,6 @@ func split(keys []laneKey) (jobs []int64, targets []string) {
 
 func olderRun(a, b jobstore.Run) int {
 	return cmp.Or(a.FireTime.Compare(b.FireTime), cmp.Compare(a.ID, b.ID))
-}
-
-// crowded are the lanes of which selectOpen may have left out runs.
-func (l *lanes) crowded() (keys []laneKey) {
-	for key, n := range l.byKey {
-		if len(n.open) > n.job.MaxInstances {
-			keys = append(keys, key)
-		}
-	}
-	return keys
 }
 
 // enter sees to the target's row: its watermark begins where the file says, or

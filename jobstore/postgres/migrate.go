@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
@@ -38,18 +39,24 @@ const (
 func (s *Store) Migrate(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, migrateTimeout)
 	defer cancel()
+	newest, err := newestMigration()
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
 	version, err := s.version(ctx)
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	provider, err := s.provider()
+	// Not the pool: the lock and the migration need a connection each, whatever
+	// pool_max_conns says.
+	db := stdlib.OpenDB(*s.pool.Config().ConnConfig)
+	defer db.Close() //nolint:errcheck // nothing is lost with it
+	provider, err := newProvider(db)
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	sources := provider.ListSources()
-	if version > sources[len(sources)-1].Version {
-		return fmt.Errorf("migrate: %w (version %d, this one knows %d)",
-			jobstore.ErrNewerSchema, version, sources[len(sources)-1].Version)
+	if version > newest {
+		return fmt.Errorf("migrate: %w (version %d, this one knows %d)", jobstore.ErrNewerSchema, version, newest)
 	}
 	if _, err := provider.Up(ctx); err != nil {
 		return fmt.Errorf("migrate: %w", translate(ctx, err))
@@ -57,8 +64,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 	return nil
 }
 
-// provider is closed with the pool that it borrows connections from.
-func (s *Store) provider() (*goose.Provider, error) {
+func newProvider(db *sql.DB) (*goose.Provider, error) {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return nil, err
@@ -70,19 +76,31 @@ func (s *Store) provider() (*goose.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return goose.NewProvider(goose.DialectPostgres, stdlib.OpenDBFromPool(s.pool), files,
+	return goose.NewProvider(goose.DialectPostgres, db, files,
 		goose.WithTableName(versionTable), goose.WithLocker(locker), goose.WithDisableGlobalRegistry(true))
+}
+
+// newestMigration is the version that the embedded migrations lead to.
+func newestMigration() (version int64, err error) {
+	names, err := fs.Glob(migrations, "migrations/*.sql")
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range names {
+		if version, err = goose.NumericComponent(name); err != nil {
+			return 0, err
+		}
+	}
+	return version, nil
 }
 
 // Check reports whether the store can be reached and its schema is this
 // version's, whole. Objects that somebody added do no harm.
 func (s *Store) Check(ctx context.Context) error {
-	provider, err := s.provider()
+	want, err := newestMigration()
 	if err != nil {
 		return fmt.Errorf("check store: %w", err)
 	}
-	sources := provider.ListSources()
-	want := sources[len(sources)-1].Version
 	version, err := s.version(ctx)
 	switch {
 	case err != nil:
@@ -156,7 +174,7 @@ ORDER BY part, name, place`
 
 func (s *Store) schema(ctx context.Context) (lines []string, err error) {
 	b := &pgx.Batch{}
-	b.Queue(schemaLines).Query(collect(&lines, pgx.RowTo[string]))
+	b.Queue(schemaLines).Query(collect(&lines, only))
 	err = s.run(ctx, "read schema", b)
 	return lines, err
 }

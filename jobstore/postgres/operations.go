@@ -29,7 +29,7 @@ JOIN tidemark_jobs j ON j.id = r.job_id
 WHERE r.key = $1`
 
 func queueRun(b *pgx.Batch, key string, into *[]jobstore.Run) {
-	b.Queue(selectRun, text(key)).Query(collect(into, scanRun))
+	b.Queue(selectRun, text(key)).Query(collect(into, runColumns))
 }
 
 // Trigger implements jobstore.Operations. A key that exists is answered even
@@ -47,7 +47,7 @@ func (s *Store) Trigger(ctx context.Context, req jobstore.TriggerRequest) (run j
 		var old []jobstore.Run
 		b := t.pipeline()
 		queueNow(b, &l.now)
-		b.Queue(lockJob, text(req.Job)).Query(collect(&jobs, scanJob))
+		b.Queue(lockJob, text(req.Job)).Query(collect(&jobs, jobColumns))
 		queueRun(b, req.Key, &old)
 		if err := t.send(ctx, b); err != nil {
 			return err
@@ -109,11 +109,7 @@ func trigger(ctx context.Context, t *txn, l *lanes, run jobstore.Run) (jobstore.
 	l.queueTargetWrites(b)
 	queueInsertRuns(b, []*jobstore.Run{&run})
 	b.Queue(notify)
-	err := t.commit(ctx, b)
-	if err == nil && run.ID == 0 {
-		err = fmt.Errorf("run %s: %w", run.Key, jobstore.ErrConflict)
-	}
-	return run, err
+	return run, t.commit(ctx, b)
 }
 
 // errChanged asks transact for another try: what was read has changed before it
@@ -183,7 +179,7 @@ func cancelWaiting(ctx context.Context, t *txn, l *lanes, run jobstore.Run) erro
 	key := laneKey{run.JobID, run.Target}
 	var changed int64
 	b := t.pipeline()
-	l.queueRules(b, []int64{run.JobID})
+	l.queueBounds(b, []int64{run.JobID})
 	l.queueTargets(b, lockTargets, []laneKey{key})
 	queueExec(b, &changed, cancelRun, run.ID, run.Attempt, run.Reason, run.Message)
 	l.queueOpen(b, selectCrowd, []laneKey{key})
@@ -232,7 +228,7 @@ func (s *Store) changeJob(ctx context.Context, what, name string, change func(*j
 		var jobs []jobstore.Job
 		b := t.pipeline()
 		queueNow(b, &now)
-		b.Queue(lockJob, text(name)).Query(collect(&jobs, scanJob))
+		b.Queue(lockJob, text(name)).Query(collect(&jobs, jobColumns))
 		if err := t.send(ctx, b); err != nil {
 			return err
 		}

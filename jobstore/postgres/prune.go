@@ -99,7 +99,7 @@ ORDER BY g.job_id, g.first`
 // page looks at the next jobs after the given one, and takes about limit rows.
 func (p *pruning) page(ctx context.Context, t *txn, after int64, limit int) error {
 	b := t.pipeline()
-	b.Queue(lockPrunable, after, stamp(p.before), pruneJobs).Query(collect(&p.jobs, pgx.RowTo[int64]))
+	b.Queue(lockPrunable, after, stamp(p.before), pruneJobs).Query(collect(&p.jobs, only))
 	if err := t.send(ctx, b); err != nil || len(p.jobs) == 0 {
 		return err
 	}
@@ -107,21 +107,19 @@ func (p *pruning) page(ctx context.Context, t *txn, after int64, limit int) erro
 	for _, id := range p.jobs {
 		p.lines[id] = &timeLine{}
 	}
-	each := max(1, limit/len(p.jobs))
+	share := max(1, limit/len(p.jobs))
 	b = t.pipeline()
-	b.Queue(selectOldRuns, p.jobs, stamp(p.before), each).Query(p.takeRuns)
-	b.Queue(selectOldRanges, p.jobs, stamp(p.before), each).Query(func(rows pgx.Rows) error {
-		ranges, err := pgx.CollectRows(rows, scanRange)
-		for _, r := range ranges {
-			p.lines[r.JobID].ranges = append(p.lines[r.JobID].ranges, r)
-		}
-		return err
+	b.Queue(selectOldRuns, p.jobs, stamp(p.before), share).Query(p.takeRuns)
+	b.Queue(selectOldRanges, p.jobs, stamp(p.before), share).Query(func(rows pgx.Rows) error {
+		return each(rows, rangeColumns, func(r *jobstore.Range) {
+			p.lines[r.JobID].ranges = append(p.lines[r.JobID].ranges, *r)
+		})
 	})
 	if err := t.send(ctx, b); err != nil {
 		return err
 	}
 	b = t.pipeline()
-	p.queueDeletes(b, each)
+	p.queueDeletes(b, share)
 	return t.commit(ctx, b)
 }
 

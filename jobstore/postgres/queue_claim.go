@@ -82,7 +82,7 @@ func (c *claim) round(ctx context.Context) (again bool, err error) {
 	var found []jobstore.Run
 	b := c.t.pipeline()
 	queueNow(b, &c.lanes.now)
-	b.Queue(lockClaimable, c.exclude, c.seen, limit).Query(collect(&found, scanRun))
+	b.Queue(lockClaimable, c.exclude, c.seen, limit).Query(collect(&found, runColumns))
 	if err := c.t.send(ctx, b); err != nil || len(found) == 0 {
 		return false, err
 	}

@@ -91,18 +91,9 @@ func (f *finish) update(ctx context.Context) error {
 		}
 	}
 	b = f.t.pipeline()
-	f.lanes.queueRules(b, jobs)
+	f.lanes.queueBounds(b, jobs)
 	f.queueUpdate(b)
-	f.lanes.queueOpen(b, selectOpen, keys)
-	if err := f.t.send(ctx, b); err != nil {
-		return err
-	}
-	crowded := f.lanes.crowded()
-	if len(crowded) == 0 {
-		return nil
-	}
-	b = f.t.pipeline()
-	f.lanes.queueOpen(b, selectCrowd, crowded)
+	f.lanes.queueOpen(b, selectWaiting, keys)
 	return f.t.send(ctx, b)
 }
 
@@ -126,11 +117,9 @@ func (f *finish) queueUpdate(b *pgx.Batch) {
 		column(ends, func(e *jobstore.End) pgtype.Int4 { return code(e.ExitCode) }),
 		column(ends, func(e *jobstore.End) string { return text(e.Message) }),
 	).Query(func(rows pgx.Rows) error {
-		runs, err := pgx.CollectRows(rows, scanRun)
-		for _, run := range runs {
-			f.runs[jobstore.Lease{RunID: run.ID, Attempt: run.Attempt}] = run
-		}
-		return err
+		return each(rows, runColumns, func(run *jobstore.Run) {
+			f.runs[jobstore.Lease{RunID: run.ID, Attempt: run.Attempt}] = *run
+		})
 	})
 }
 

@@ -26,7 +26,7 @@ SELECT now(), min(wake_at) FROM tidemark_jobs WHERE wake_at > now() AND id <> AL
 func (s *Store) Due(ctx context.Context, req jobstore.DueRequest) (due jobstore.Due, err error) {
 	exclude := append([]int64{}, req.Exclude...)
 	b := &pgx.Batch{}
-	b.Queue(selectDue, exclude, req.Limit+1).Query(collect(&due.Jobs, scanJob))
+	b.Queue(selectDue, exclude, req.Limit+1).Query(collect(&due.Jobs, jobColumns))
 	b.Queue(selectNextDue, exclude).QueryRow(func(row pgx.Row) error {
 		return row.Scan((*instant)(&due.Now), (*instant)(&due.Next))
 	})
@@ -55,17 +55,23 @@ func wakeAt(job *jobstore.Job, now time.Time) time.Time {
 	return job.NextFire
 }
 
-// Fire implements jobstore.Queue. It takes two round trips, and two more where
-// a run would have to wait for another.
+// Fire implements jobstore.Queue. It takes two round trips, and one more where
+// a run would have to wait for another, or may exist already.
 func (s *Store) Fire(ctx context.Context, req jobstore.FireRequest) (out jobstore.Fired, err error) {
+	wary := false
 	err = s.transact(ctx, "record plans", func(ctx context.Context, t *txn) error {
 		f := newFiring(req)
+		f.wary = wary
 		if err := f.decide(ctx, t); err != nil {
 			return err
 		}
 		b := t.pipeline()
 		f.queueWrites(b)
 		if err := t.commit(ctx, b); err != nil {
+			if taken(err) && !wary {
+				wary = true
+				return errChanged
+			}
 			return err
 		}
 		out = f.fired()
@@ -78,6 +84,7 @@ func (s *Store) Fire(ctx context.Context, req jobstore.FireRequest) (out jobstor
 type firing struct {
 	req     jobstore.FireRequest
 	closing bool // what old definitions owe is recorded of paused jobs too
+	wary    bool // runs of the plans may exist already
 	lanes   *lanes
 	known   known
 
@@ -123,10 +130,16 @@ func (f *firing) decide(ctx context.Context, t *txn) error {
 	if len(keys) > 0 {
 		f.lanes.queueTargets(b, selectTargets, keys)
 		f.lanes.queueOpen(b, selectOpen, keys)
-		f.known.queue(b, f.req.Firings)
 	}
 	if err := t.send(ctx, b); err != nil {
 		return err
+	}
+	if len(keys) > 0 && (f.wary || f.looksBack()) {
+		b := t.pipeline()
+		f.known.queue(b, f.req.Firings)
+		if err := t.send(ctx, b); err != nil {
+			return err
+		}
 	}
 	f.choose()
 	contended := f.admit(nil)
@@ -141,6 +154,21 @@ func (f *firing) decide(ctx context.Context, t *txn) error {
 	}
 	f.lease()
 	return nil
+}
+
+// looksBack reports whether a plan goes over instants that were planned before.
+// Others are news: whoever planned them would have moved the job on.
+func (f *firing) looksBack() bool {
+	for i := range f.req.Firings {
+		p := &f.req.Firings[i]
+		job := f.lanes.jobs[p.JobID]
+		for j := range p.Runs {
+			if job != nil && !p.Runs[j].FireTime.After(job.LastPlanned) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (f *firing) laneKeys() (keys []laneKey) {
@@ -222,16 +250,24 @@ func (f *firing) lease() {
 			if run.State != jobstore.Pending || run.ClaimAt.IsZero() || run.ClaimAt.After(f.lanes.now) {
 				continue
 			}
-			n := f.lanes.lane(laneKey{run.JobID, run.Target})
-			begun := jobstore.Begin(*run, n.job.Definition, n.target, f.req.Node, f.lanes.now, f.req.Lease)
-			if slots > 0 && begun.State == jobstore.Running {
-				*run = begun
+			if slots > 0 && f.begin(run) {
 				slots--
-				continue
+			} else {
+				f.left = true
 			}
-			f.left = true
 		}
 	}
+}
+
+// begin leases a run to the caller, if it may start.
+func (f *firing) begin(run *jobstore.Run) bool {
+	n := f.lanes.lane(laneKey{run.JobID, run.Target})
+	begun := jobstore.Begin(*run, n.job.Definition, n.target, f.req.Node, f.lanes.now, f.req.Lease)
+	if begun.State != jobstore.Running {
+		return false
+	}
+	*run = begun
+	return true
 }
 
 const updatePlanned = `
@@ -322,6 +358,7 @@ func (f *firing) fired() jobstore.Fired {
 	for _, p := range f.plans {
 		out.Jobs = append(out.Jobs, p.JobID)
 	}
+	out.Leased = make([]jobstore.Run, 0, min(len(f.added), max(f.req.Slots, 0)))
 	for _, run := range f.added {
 		switch run.State {
 		case jobstore.Running:

@@ -72,6 +72,9 @@ func (k known) queue(b *pgx.Batch, firings []jobstore.Firing) {
 // news are the plan's runs that do not exist and do not lie behind what was
 // pruned; old counts the fire times that add nothing to the ledger.
 func (k known) news(job *jobstore.Job, plan *jobstore.Firing) (news []jobstore.NewRun, old int64) {
+	if len(k.keys) == 0 && (len(plan.Runs) == 0 || plan.Runs[0].FireTime.After(job.PrunedThrough)) {
+		return plan.Runs, 0 // oldest first, so all of them are news
+	}
 	adds := map[int64]bool{} // by fire time
 	for _, n := range plan.Runs {
 		fire := jobstore.Instant(n.FireTime).UnixMicro()

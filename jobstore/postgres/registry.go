@@ -20,7 +20,7 @@ ORDER BY name`
 func (s *Store) Jobs(ctx context.Context, names ...string) (jobs []jobstore.Job, err error) {
 	b := &pgx.Batch{}
 	b.Queue(selectJobs, column(names, func(n *string) string { return text(*n) })).
-		Query(collect(&jobs, scanJob))
+		Query(collect(&jobs, jobColumns))
 	err = s.run(ctx, "list jobs", b)
 	return jobs, err
 }
@@ -36,7 +36,7 @@ ORDER BY t.job_id, t.target`
 // Targets implements jobstore.Registry.
 func (s *Store) Targets(ctx context.Context) (targets []jobstore.Target, err error) {
 	b := &pgx.Batch{}
-	b.Queue(selectAllTargets).Query(collect(&targets, scanTarget))
+	b.Queue(selectAllTargets).Query(collect(&targets, targetColumns))
 	err = s.run(ctx, "list targets", b)
 	return targets, err
 }

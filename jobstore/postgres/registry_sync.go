@@ -59,7 +59,7 @@ func (s *Store) Sync(ctx context.Context, decide func(jobstore.SyncState) (jobst
 
 func queueState(b *pgx.Batch, state *jobstore.SyncState) {
 	b.Queue(lockRevision).QueryRow(func(row pgx.Row) error { return row.Scan(&state.Revision) })
-	b.Queue(lockAllJobs).Query(collect(&state.Jobs, scanJob))
+	b.Queue(lockAllJobs).Query(collect(&state.Jobs, jobColumns))
 }
 
 // reconciling is one call of Sync.
@@ -119,7 +119,7 @@ func (y *reconciling) fire(ctx context.Context, firings []jobstore.Firing) error
 		return nil
 	}
 	f := newFiring(jobstore.FireRequest{Firings: firings})
-	f.closing = true
+	f.closing, f.wary = true, true
 	if err := f.decide(ctx, y.t); err != nil {
 		return err
 	}
@@ -323,10 +323,7 @@ func (y *reconciling) letGo(ctx context.Context, jobs []int64) error {
 	}
 	var keys []laneKey
 	b := y.t.pipeline()
-	b.Queue(selectWaitingLanes, jobs).Query(collect(&keys, func(row pgx.CollectableRow) (k laneKey, err error) {
-		err = row.Scan(&k.job, &k.target)
-		return k, err
-	}))
+	b.Queue(selectWaitingLanes, jobs).Query(collect(&keys, func(k *laneKey) []any { return []any{&k.job, &k.target} }))
 	if err := y.t.send(ctx, b); err != nil || len(keys) == 0 {
 		return err
 	}

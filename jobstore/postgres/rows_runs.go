@@ -7,18 +7,17 @@ import (
 	"github.com/tidemarkd/tidemark/jobstore"
 )
 
-// insertRuns binds to $1 … $26. A key that exists is left alone.
+// A key that exists fails it.
 const insertRuns = `
 INSERT INTO tidemark_runs (
     key, job_id, target, fire_time, trigger, logical_run, state, reason, coalesced_into, covers,
     not_before, claim_at, deadline, attempt, node, created_at, started_at, attempt_started_at,
-    finished_at, window_from, window_to, own_window, fingerprint, review)
+    finished_at, window_from, window_to, own_window, fingerprint)
 SELECT * FROM unnest(
     $1::text[], $2::bigint[], $3::text[], $4::timestamptz[], $5::text[], $6::integer[], $7::text[], $8::text[],
     $9::text[], $10::bigint[], $11::timestamptz[], $12::timestamptz[], $13::timestamptz[], $14::integer[],
     $15::text[], $16::timestamptz[], $17::timestamptz[], $18::timestamptz[], $19::timestamptz[],
-    $20::timestamptz[], $21::timestamptz[], $22::boolean[], $23::text[], $24::boolean[])
-ON CONFLICT (key) DO NOTHING
+    $20::timestamptz[], $21::timestamptz[], $22::boolean[], $23::text[])
 RETURNING id, key`
 
 // queueInsertRuns creates runs and fills in their ids.
@@ -54,7 +53,6 @@ func queueInsertRuns(b *pgx.Batch, runs []*jobstore.Run) {
 		column(runs, func(r **jobstore.Run) pgtype.Timestamptz { return stamp((*r).WindowTo) }),
 		column(runs, func(r **jobstore.Run) bool { return (*r).OwnWindow }),
 		column(runs, func(r **jobstore.Run) string { return (*r).Fingerprint }),
-		column(runs, func(r **jobstore.Run) bool { return (*r).Review }),
 	).Query(func(rows pgx.Rows) error {
 		var id int64
 		var key string
