@@ -62,6 +62,10 @@ func Run(ctx, abort context.Context, opt Options) (err error) {
 	if err != nil {
 		return err
 	}
+	if os.Getenv("GOGC") == "" {
+		// Idle most of the time: memory counts for more than the collector's work.
+		debug.SetGCPercent(50)
+	}
 	d := &daemon{opt: opt, log: opt.Log, cfg: cfg, notify: newNotifier(opt.Log)}
 	listener, err := listen(cfg.Listen)
 	if err != nil {
@@ -205,7 +209,7 @@ func (d *daemon) start(ctx context.Context, cfg *config.Config) error {
 	}
 	err = d.scheduler.Resume(ctx, loaded.State)
 	// Reading a file takes several times the memory of what it says.
-	loaded = scheduler.Loaded{}
+	loaded, cfg.Jobs = scheduler.Loaded{}, nil
 	debug.FreeOSMemory()
 	return err
 }
