@@ -25,6 +25,22 @@ func (s *Store) Jobs(ctx context.Context, names ...string) (jobs []jobstore.Job,
 	return jobs, err
 }
 
+const selectAgenda = `
+SELECT id, version, name, '', hash, '', fingerprint, overlap, coalesce, max_instances, windowed,
+       uses_window, watermark_start, file_paused, last_planned, counts_from, next_fire, due, pruned, pruned_through,
+       paused_at, paused_until, pause_reason, paused_by, resumed_at, resume_policy, created_at, removed_at
+FROM tidemark_jobs
+WHERE removed_at IS NULL
+ORDER BY name`
+
+// Agenda implements jobstore.Registry.
+func (s *Store) Agenda(ctx context.Context) (jobs []jobstore.Job, err error) {
+	b := &pgx.Batch{}
+	b.Queue(selectAgenda).Query(collect(&jobs, jobColumns))
+	err = s.run(ctx, "list jobs", b)
+	return jobs, err
+}
+
 const selectAllTargets = `
 SELECT t.job_id, t.target, t.watermark, t.last_state, t.last_finished_at, t.last_success_at,
        t.last_success_fire, t.last_success_key, t.review

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -93,27 +91,6 @@ func fire(t testing.TB, s *Store, slots int, firings ...jobstore.Firing) jobstor
 
 func end(run jobstore.Run, state jobstore.State) jobstore.End {
 	return jobstore.End{Lease: jobstore.Lease{RunID: run.ID, Attempt: run.Attempt}, State: state, Outcome: jobstore.AttemptSucceeded}
-}
-
-func TestTheSchemaIsTheGoldenOne(t *testing.T) {
-	s := open(t)
-	lines, err := s.schema(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := strings.Join(lines, "\n") + "\n"
-	if *update {
-		if err := os.WriteFile("schema.golden", []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if got != schema {
-		t.Errorf("the schema differs from schema.golden (rewrite it with -update):\n%s", got)
-	}
-	if err := s.Check(t.Context()); err != nil {
-		t.Error(err)
-	}
 }
 
 func TestARunGoesFromItsInstantToItsOutcome(t *testing.T) {
