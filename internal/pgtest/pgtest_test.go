@@ -192,7 +192,7 @@ func TestNoServerOutlivesAKilledTest(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	cmd.Wait() //nolint:errcheck // killed
+	cmd.Wait() // it was killed
 
 	u, err := url.Parse(server)
 	if err != nil || server == "" {
