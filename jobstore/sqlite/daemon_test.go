@@ -132,3 +132,34 @@ func BenchmarkWatch(b *testing.B) {
 		}
 	}
 }
+
+func TestANodeWithoutABeatForTenSecondsIsDead(t *testing.T) {
+	s := openFile(t, filepath.Join(t.TempDir(), "tidemark.db"), Options{Create: true})
+	if err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	node := func(instance string) jobstore.Node {
+		return jobstore.Node{Name: "n1", Instance: instance, StartedAt: time.Unix(1, 0)}
+	}
+	if err := s.Join(t.Context(), node("old")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		silent time.Duration
+		want   error
+	}{
+		{jobstore.NodeTimeout - time.Second, jobstore.ErrNodeTaken},
+		{jobstore.NodeTimeout, nil},
+	} {
+		err := s.write(t.Context(), func(tx *tx) error {
+			_, err := tx.exec(`UPDATE tidemark_nodes SET seen_at = ?1`, micros(tx.now.Add(-c.silent)))
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Join(t.Context(), node("new")); !errors.Is(err, c.want) {
+			t.Errorf("after %v of silence: %v, want %v", c.silent, err, c.want)
+		}
+	}
+}

@@ -15,15 +15,16 @@ WHERE j.id IN (SELECT value FROM json_each(?1))`
 	sqlTargetsOfJobs = `SELECT ` + targetColumns + ` FROM tidemark_targets AS t
 WHERE t.job_id IN (SELECT value FROM json_each(?1))`
 
-	// Where the job bounds its instances; of each lane the oldest, one more than ?2.
+	// Where the job bounds its instances; of each lane one more than ?2 are enough
+	// to know that some wait.
 	sqlOpenOfJobs = `SELECT ` + runColumns + `, ''
 FROM tidemark_targets AS t CROSS JOIN tidemark_jobs AS j CROSS JOIN tidemark_runs AS r
 WHERE t.job_id IN (SELECT value FROM json_each(?1)) AND j.id = t.job_id AND j.max_instances > 0
   AND r.job_id = t.job_id AND r.target = t.target AND r.finished_at IS NULL
-  AND r.fire_time <= coalesce((
-	SELECT o.fire_time FROM tidemark_runs AS o
+  AND r.id <= coalesce((
+	SELECT o.id FROM tidemark_runs AS o
 	WHERE o.job_id = t.job_id AND o.target = t.target AND o.finished_at IS NULL
-	ORDER BY o.fire_time LIMIT 1 OFFSET ?2), 9223372036854775807)`
+	ORDER BY o.id LIMIT 1 OFFSET ?2), 9223372036854775807)`
 )
 
 // ofJobs loads the lanes that the jobs have.
@@ -43,10 +44,10 @@ FROM (SELECT DISTINCT job_id, target FROM tidemark_runs WHERE id IN (SELECT valu
 CROSS JOIN tidemark_jobs AS j CROSS JOIN tidemark_runs AS r
 WHERE j.id = lane.job_id AND j.max_instances > 0
   AND r.job_id = lane.job_id AND r.target = lane.target AND r.finished_at IS NULL
-  AND r.fire_time <= coalesce((
-	SELECT o.fire_time FROM tidemark_runs AS o
+  AND r.id <= coalesce((
+	SELECT o.id FROM tidemark_runs AS o
 	WHERE o.job_id = lane.job_id AND o.target = lane.target AND o.finished_at IS NULL
-	ORDER BY o.fire_time LIMIT 1 OFFSET ?2), 9223372036854775807)`
+	ORDER BY o.id LIMIT 1 OFFSET ?2), 9223372036854775807)`
 
 	sqlOpenByID = `SELECT ` + runColumns + `, '' FROM tidemark_runs AS r
 WHERE r.id IN (SELECT value FROM json_each(?1)) AND r.finished_at IS NULL`
@@ -124,7 +125,7 @@ const sqlCrowd = `SELECT ` + runColumns + `, '' FROM tidemark_runs AS r WHERE r.
 	SELECT id FROM (
 		SELECT o.id FROM tidemark_runs AS o
 		WHERE o.job_id = ?1 AND o.target = ?2 AND o.finished_at IS NULL AND o.claim_at IS NOT NULL
-		ORDER BY o.fire_time, o.id LIMIT ?3)
+		LIMIT ?3)
 	UNION SELECT id FROM (
 		SELECT o.id FROM tidemark_runs AS o
 		WHERE o.job_id = ?1 AND o.target = ?2 AND o.finished_at IS NULL AND o.claim_at IS NULL
@@ -134,8 +135,8 @@ const sqlCrowd = `SELECT ` + runColumns + `, '' FROM tidemark_runs AS r WHERE r.
 		WHERE o.job_id = ?1 AND o.target = ?2 AND o.finished_at IS NULL AND o.claim_at IS NULL AND o.trigger <> 'manual'
 		ORDER BY o.fire_time DESC, o.id DESC LIMIT 1))`
 
-// crowds loads the rest of what matters of lanes of which only the oldest runs
-// were loaded: more than bound.
+// crowds loads the rest of what matters of lanes of which only a part was
+// loaded: more than bound.
 func (l *lanes) crowds(bound int) error {
 	for _, lane := range l.all {
 		if lane.job.MaxInstances == 0 || len(lane.runs) <= bound {
