@@ -82,7 +82,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 }
 
 func (c *Collector) collectStore(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string)) error {
-	jobs, err := c.src.Store.Jobs(ctx)
+	jobs, err := c.src.Store.Agenda(ctx)
 	if err != nil {
 		return err
 	}

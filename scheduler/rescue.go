@@ -69,7 +69,7 @@ func (s *Scheduler) recheck(ctx context.Context) {
 	if len(s.strays.ids()) == 0 {
 		return
 	}
-	stored, err := s.store.Jobs(ctx)
+	stored, err := s.store.Agenda(ctx)
 	if err != nil {
 		s.storeFailed(ctx, "jobs", "compare jobs", err)
 		return

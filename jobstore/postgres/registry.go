@@ -59,9 +59,12 @@ func (s *Store) Targets(ctx context.Context) (targets []jobstore.Target, err err
 
 const selectBacklog = `
 SELECT j.name, r.state, count(*)
-FROM tidemark_runs r
+FROM (
+    SELECT job_id, state FROM tidemark_runs WHERE claim_at IS NOT NULL
+    UNION ALL
+    SELECT job_id, state FROM tidemark_runs WHERE claim_at IS NULL AND finished_at IS NULL
+) r
 JOIN tidemark_jobs j ON j.id = r.job_id
-WHERE r.finished_at IS NULL
 GROUP BY j.name, r.state`
 
 // Backlog implements jobstore.Registry.

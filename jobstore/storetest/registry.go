@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -59,6 +60,14 @@ func testJobRoundTrip(f *fixture) {
 	if !never.NextFire.IsZero() || !never.WatermarkStart.IsZero() || !never.Pause.At.IsZero() {
 		f.Errorf("zero times came back as %+v", never)
 	}
+	agenda, err := f.a.Agenda(f.ctx)
+	if err != nil || len(agenda) != 2 {
+		f.Fatalf("%+v, %v", agenda, err)
+	}
+	got.JSON, got.Schedule = nil, nil
+	brief := agenda[slices.IndexFunc(agenda, func(j jobstore.Job) bool { return j.ID == got.ID })]
+	brief.JSON, brief.Schedule = nil, nil
+	f.same("the agenda's job", brief, got)
 }
 
 func testUpdate(f *fixture) {
