@@ -127,7 +127,8 @@ func anyField(t *rapid.T, near time.Time, lo, hi int, names string, get func(tim
 	var texts []string
 	var preds []func(time.Time) bool
 	for range rapid.IntRange(1, 3).Draw(t, "elements") {
-		text, pred := "", func(time.Time) bool { return false }
+		var text string
+		var pred func(time.Time) bool
 		if special != nil && rapid.IntRange(0, 2).Draw(t, "special") == 0 {
 			text, pred = special()
 		} else {

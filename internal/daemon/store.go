@@ -23,7 +23,7 @@ type StoreOptions struct {
 	Log    *zap.Logger   // told of the waiting; may be nil
 }
 
-// ErrStoreURL: the store's address is of no known kind.
+// ErrStoreURL says that the address of the store is of no known kind.
 var ErrStoreURL = errors.New("store address must be sqlite:FILE or postgres://USER@HOST/DATABASE")
 
 // OpenStore opens the store at an address `sqlite:FILE` or `postgres://…` and

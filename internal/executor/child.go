@@ -131,7 +131,7 @@ func (p *outputPipe) copy() {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := p.read.Read(buf)
-		p.out.Write(buf[:n])
+		_, _ = p.out.Write(buf[:n])
 		if err != nil {
 			return
 		}
@@ -177,7 +177,7 @@ func (p *outputPipe) drain() (open bool) {
 			if n <= 0 {
 				break
 			}
-			p.out.Write(buf[:n])
+			_, _ = p.out.Write(buf[:n])
 			left -= n
 		}
 		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}

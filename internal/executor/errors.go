@@ -28,7 +28,7 @@ func (e *FieldError) Error() string {
 
 // FieldErrors lists the faults that err joins.
 func FieldErrors(err error) []*FieldError {
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // it is taken apart level by level
 	case *FieldError:
 		return []*FieldError{e}
 	case interface{ Unwrap() []error }:

@@ -129,7 +129,7 @@ func playDaemon(script string) {
 // startDaemon starts the test binary as a daemon whose one command writes pids.
 func startDaemon(t *testing.T, key, script string) (*exec.Cmd, string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "pids") // every user can reach it
+	dir, err := os.MkdirTemp("", "pids") //nolint:usetesting // every user can reach it
 	if err == nil {
 		err = os.Chmod(dir, 0o777)
 	}

@@ -147,7 +147,7 @@ func (p process) signal(sig syscall.Signal) {
 	if err != nil {
 		return
 	}
-	defer handle.Release()
+	defer func() { _ = handle.Release() }()
 	if now, err := readProcess(p.pid); err == nil && now.start == p.start {
 		_ = handle.Signal(sig) // gone, or another user's: the caller looks again
 	}

@@ -79,7 +79,7 @@ func encoded(s string) []string {
 func (m *mask) text(s string) string {
 	var out bytes.Buffer
 	w := m.writer(&out)
-	w.Write([]byte(s))
+	_, _ = w.Write([]byte(s))
 	w.flush()
 	return out.String()
 }
@@ -98,7 +98,7 @@ type maskWriter struct {
 // Write never fails.
 func (w *maskWriter) Write(p []byte) (int, error) {
 	if len(w.mask.needles) == 0 {
-		w.out.Write(p)
+		_, _ = w.out.Write(p)
 		return len(p), nil
 	}
 	data := p
@@ -114,19 +114,19 @@ func (w *maskWriter) Write(p []byte) (int, error) {
 		length, partial := w.mask.at(data[i:])
 		switch {
 		case partial:
-			w.out.Write(data[done:i])
+			_, _ = w.out.Write(data[done:i])
 			w.held = bytes.Clone(data[i:])
 			return len(p), nil
 		case length == 0:
 			i++
 		default:
-			w.out.Write(data[done:i])
-			io.WriteString(w.out, masked)
+			_, _ = w.out.Write(data[done:i])
+			_, _ = io.WriteString(w.out, masked)
 			i += length
 			done = i
 		}
 	}
-	w.out.Write(data[done:])
+	_, _ = w.out.Write(data[done:])
 	w.held = nil
 	return len(p), nil
 }
@@ -159,11 +159,11 @@ func (w *maskWriter) flush() {
 			}
 		}
 		if length > 0 {
-			io.WriteString(w.out, masked)
+			_, _ = io.WriteString(w.out, masked)
 			held = held[length:]
 			continue
 		}
-		w.out.Write(held[:1])
+		_, _ = w.out.Write(held[:1])
 		held = held[1:]
 	}
 }

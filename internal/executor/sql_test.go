@@ -109,14 +109,14 @@ func TestAStatementRunsOncePerRun(t *testing.T) {
 			res := s.Execute(t.Context(), try)
 			return res, out.String()
 		}
-		res, out := attempt(1)
+		res, _ := attempt(1)
 		if got := outcome(res); got != "- transient=false database warehouse: tidemark's schema is not in it: run `tidemark migrate --database warehouse`" {
 			t.Error(got)
 		}
 		if err := p.db.Migrate(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if res, out = attempt(2); res.Err != nil || out != "2 rows affected\n" {
+		if res, out := attempt(2); res.Err != nil || out != "2 rows affected\n" {
 			t.Errorf("%s, output %q", outcome(res), out)
 		}
 		// The store did not learn of it: the next attempt finds it done.

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"time"
 
 	"github.com/tidemarkd/tidemark/jobstore"
@@ -65,7 +66,7 @@ func (s *Store) Join(ctx context.Context, node jobstore.Node) error {
 // holder is who has the node's row; no instance where nobody has.
 func (t *tx) holder(name string) (instance string, seen time.Time, err error) {
 	err = t.queryRow(sqlHolder, name).Scan(&instance, (*at)(&seen))
-	if err == sql.ErrNoRows {
+	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}
 	return instance, seen, err

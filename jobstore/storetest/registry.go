@@ -247,10 +247,10 @@ func testComesBack(f *fixture) {
 }
 
 func testOwed(f *fixture) {
-	job := f.create("a")
+	f.create("a")
 	_, err := f.a.Pause(f.ctx, "a", jobstore.Pause{})
 	f.ok(err)
-	job = f.job("a")
+	job := f.job("a")
 	u := update(job)
 	u.Reschedule, u.LastPlanned, u.NextFire = true, f.at(0), f.at(60)
 	state := f.sync(jobstore.Changes{
