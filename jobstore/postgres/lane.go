@@ -129,8 +129,8 @@ func (l *lanes) takeTargets(rows pgx.Rows, held bool) error {
 	})
 }
 
-// Open runs of lanes whose job bounds its instances. One more than the bound is
-// enough to know that some wait, and where there are no more, these are all.
+// Of lanes whose job bounds its instances: the runs that have their turn, which
+// are as many as the bound at most, and one of those that wait, if any do.
 const selectOpen = `
 SELECT r.id, r.key, r.job_id, j.name, r.target, r.fire_time, r.trigger, r.logical_run, r.state, r.reason, r.review,
        r.coalesced_into, r.covers, r.not_before, r.claim_at, r.deadline, r.attempt, r.failures, r.node, r.created_at,
@@ -139,9 +139,13 @@ SELECT r.id, r.key, r.job_id, j.name, r.target, r.fire_time, r.trigger, r.logica
 FROM unnest($1::bigint[], $2::text[]) AS l (job_id, target)
 JOIN tidemark_jobs j ON j.id = l.job_id AND j.max_instances > 0
 CROSS JOIN LATERAL (
-    SELECT * FROM tidemark_runs o
-    WHERE o.job_id = l.job_id AND o.target = l.target AND o.finished_at IS NULL
-    LIMIT j.max_instances + 1
+    (SELECT * FROM tidemark_runs o
+     WHERE o.job_id = l.job_id AND o.target = l.target AND o.claim_at IS NOT NULL
+     LIMIT j.max_instances)
+    UNION ALL
+    (SELECT * FROM tidemark_runs o
+     WHERE o.job_id = l.job_id AND o.target = l.target AND o.claim_at IS NULL AND o.finished_at IS NULL
+     LIMIT 1)
 ) r`
 
 // Of a crowd, what Admit and Promote need to see: as many that have their turn
@@ -156,15 +160,15 @@ FROM unnest($1::bigint[], $2::text[]) AS l (job_id, target)
 JOIN tidemark_jobs j ON j.id = l.job_id
 CROSS JOIN LATERAL (
     (SELECT o.id FROM tidemark_runs o
-     WHERE o.job_id = l.job_id AND o.target = l.target AND o.finished_at IS NULL AND o.claim_at IS NOT NULL
+     WHERE o.job_id = l.job_id AND o.target = l.target AND o.claim_at IS NOT NULL
      LIMIT j.max_instances)
     UNION
     (SELECT o.id FROM tidemark_runs o
-     WHERE o.job_id = l.job_id AND o.target = l.target AND o.finished_at IS NULL AND o.claim_at IS NULL
+     WHERE o.job_id = l.job_id AND o.target = l.target AND o.claim_at IS NULL AND o.finished_at IS NULL
      ORDER BY o.fire_time, o.id LIMIT nullif(j.max_instances, 0))
     UNION
     (SELECT o.id FROM tidemark_runs o
-     WHERE o.job_id = l.job_id AND o.target = l.target AND o.finished_at IS NULL AND o.claim_at IS NULL
+     WHERE o.job_id = l.job_id AND o.target = l.target AND o.claim_at IS NULL AND o.finished_at IS NULL
        AND o.trigger <> 'manual'
      ORDER BY o.fire_time DESC, o.id DESC LIMIT 1)
 ) o
@@ -180,20 +184,20 @@ FROM unnest($1::bigint[], $2::text[]) AS l (job_id, target)
 JOIN tidemark_jobs j ON j.id = l.job_id
 CROSS JOIN LATERAL (
     SELECT FROM tidemark_runs o
-    WHERE o.job_id = l.job_id AND o.target = l.target AND o.finished_at IS NULL AND o.claim_at IS NULL
+    WHERE o.job_id = l.job_id AND o.target = l.target AND o.claim_at IS NULL AND o.finished_at IS NULL
     LIMIT 1
 ) AS waits
 CROSS JOIN LATERAL (
     (SELECT o.id FROM tidemark_runs o
-     WHERE o.job_id = l.job_id AND o.target = l.target AND o.finished_at IS NULL AND o.claim_at IS NOT NULL
+     WHERE o.job_id = l.job_id AND o.target = l.target AND o.claim_at IS NOT NULL
      LIMIT j.max_instances)
     UNION
     (SELECT o.id FROM tidemark_runs o
-     WHERE o.job_id = l.job_id AND o.target = l.target AND o.finished_at IS NULL AND o.claim_at IS NULL
+     WHERE o.job_id = l.job_id AND o.target = l.target AND o.claim_at IS NULL AND o.finished_at IS NULL
      ORDER BY o.fire_time, o.id LIMIT nullif(j.max_instances, 0))
     UNION
     (SELECT o.id FROM tidemark_runs o
-     WHERE o.job_id = l.job_id AND o.target = l.target AND o.finished_at IS NULL AND o.claim_at IS NULL
+     WHERE o.job_id = l.job_id AND o.target = l.target AND o.claim_at IS NULL AND o.finished_at IS NULL
        AND o.trigger <> 'manual'
      ORDER BY o.fire_time DESC, o.id DESC LIMIT 1)
 ) o

@@ -298,7 +298,10 @@ FOR NO KEY UPDATE`
 
 const skipPendingRuns = `
 UPDATE tidemark_runs SET state = 'skipped', reason = 'removed', claim_at = NULL, finished_at = $2
-WHERE job_id = ANY ($1::bigint[]) AND finished_at IS NULL AND state = 'pending'`
+WHERE state = 'pending' AND id IN (
+    SELECT id FROM tidemark_runs WHERE job_id = ANY ($1::bigint[]) AND claim_at IS NOT NULL
+    UNION ALL
+    SELECT id FROM tidemark_runs WHERE job_id = ANY ($1::bigint[]) AND claim_at IS NULL AND finished_at IS NULL)`
 
 // skipPending ends what removed jobs have waiting. That says nothing about the
 // work, so it is not their targets' last outcome.
@@ -314,7 +317,7 @@ func (y *reconciling) skipPending(ctx context.Context, jobs []int64) error {
 
 const selectWaitingLanes = `
 SELECT DISTINCT job_id, target FROM tidemark_runs
-WHERE job_id = ANY ($1::bigint[]) AND finished_at IS NULL AND claim_at IS NULL`
+WHERE job_id = ANY ($1::bigint[]) AND claim_at IS NULL AND finished_at IS NULL`
 
 // letGo lets waiting runs go where another bound gives them room.
 func (y *reconciling) letGo(ctx context.Context, jobs []int64) error {
