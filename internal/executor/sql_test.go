@@ -120,7 +120,7 @@ func TestAStatementRunsOncePerRun(t *testing.T) {
 			t.Errorf("%s, output %q", outcome(res), out)
 		}
 		// The store did not learn of it: the next attempt finds it done.
-		if res, out = attempt(3); res.Err != nil || !strings.HasPrefix(out, "done already by attempt 2 at ") || !strings.HasSuffix(out, "Z, 2 rows affected: not run again\n") {
+		if res, out := attempt(3); res.Err != nil || !strings.HasPrefix(out, "done already by attempt 2 at ") || !strings.HasSuffix(out, "Z, 2 rows affected: not run again\n") {
 			t.Errorf("%s, output %q", outcome(res), out)
 		}
 		if n := p.query(`SELECT count(*) FROM hourly`); n != "2" {
