@@ -25,7 +25,7 @@ func TestStore(t *testing.T) {
 		if _, err := admin.pool.Exec(t.Context(), "CREATE SCHEMA "+own); err != nil {
 			t.Fatal(err)
 		}
-		own = url + "&search_path=" + own
+		own = url + "&synchronous_commit=off&search_path=" + own // durability is not the question
 		return openAt(t, own, Options{MaxConns: 4}), openAt(t, own, Options{MaxConns: 4})
 	})
 }

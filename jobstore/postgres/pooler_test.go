@@ -67,6 +67,9 @@ func (p *pooler) serve(conn net.Conn) error {
 		if err != nil {
 			return err
 		}
+		if _, ok := msg.(*pgproto3.CancelRequest); ok {
+			return nil
+		}
 		if _, ok := msg.(*pgproto3.StartupMessage); ok {
 			break
 		}

@@ -38,6 +38,7 @@ const (
 	defaultConns   = 8
 	connectTimeout = 5 * time.Second
 	pingTimeout    = 2 * time.Second
+	closeTimeout   = 5 * time.Second
 	maxTries       = 10 // of a transaction that the database asks to repeat
 )
 
@@ -85,8 +86,20 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	return &Store{pool: pool, timeout: opts.Timeout}, nil
 }
 
-// Close waits for calls in flight and closes all connections.
+// Close waits for calls in flight and closes all connections. Those to a server
+// that says nothing take the driver a quarter of a minute to give up: it leaves
+// them to it after closeTimeout.
 func (s *Store) Close() error {
-	s.pool.Close()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		s.pool.Close()
+	}()
+	timer := time.NewTimer(closeTimeout)
+	defer timer.Stop()
+	select {
+	case <-closed:
+	case <-timer.C:
+	}
 	return nil
 }
