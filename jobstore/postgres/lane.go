@@ -129,19 +129,19 @@ func (l *lanes) takeTargets(rows pgx.Rows, held bool) error {
 	})
 }
 
-// Of lanes whose job bounds its instances: the runs that have their turn, which
-// are as many as the bound at most, and one of those that wait, if any do.
+// Of lanes that are there: the runs that have their turn, which are as many as
+// their job allows at most, and one of those that wait, if any do.
 const selectOpen = `
-SELECT r.id, r.key, r.job_id, j.name, r.target, r.fire_time, r.trigger, r.logical_run, r.state, r.reason, r.review,
+SELECT r.id, r.key, r.job_id, '', r.target, r.fire_time, r.trigger, r.logical_run, r.state, r.reason, r.review,
        r.coalesced_into, r.covers, r.not_before, r.claim_at, r.deadline, r.attempt, r.failures, r.node, r.created_at,
        r.started_at, r.attempt_started_at, r.finished_at, r.window_from, r.window_to, r.own_window, r.fingerprint,
        r.cancel_requested, r.exit_code, r.message
 FROM unnest($1::bigint[], $2::text[]) AS l (job_id, target)
-JOIN tidemark_jobs j ON j.id = l.job_id AND j.max_instances > 0
+JOIN tidemark_targets t ON t.job_id = l.job_id AND t.target = l.target
 CROSS JOIN LATERAL (
     (SELECT * FROM tidemark_runs o
      WHERE o.job_id = l.job_id AND o.target = l.target AND o.claim_at IS NOT NULL
-     LIMIT j.max_instances)
+     LIMIT (SELECT max_instances FROM tidemark_jobs WHERE id = l.job_id))
     UNION ALL
     (SELECT * FROM tidemark_runs o
      WHERE o.job_id = l.job_id AND o.target = l.target AND o.claim_at IS NULL AND o.finished_at IS NULL
@@ -152,20 +152,19 @@ CROSS JOIN LATERAL (
 // as the bound, as many of the oldest that wait (all, where there is no bound
 // any more), and the scheduled one that waited last.
 const selectCrowd = `
-SELECT r.id, r.key, r.job_id, j.name, r.target, r.fire_time, r.trigger, r.logical_run, r.state, r.reason, r.review,
+SELECT r.id, r.key, r.job_id, '', r.target, r.fire_time, r.trigger, r.logical_run, r.state, r.reason, r.review,
        r.coalesced_into, r.covers, r.not_before, r.claim_at, r.deadline, r.attempt, r.failures, r.node, r.created_at,
        r.started_at, r.attempt_started_at, r.finished_at, r.window_from, r.window_to, r.own_window, r.fingerprint,
        r.cancel_requested, r.exit_code, r.message
 FROM unnest($1::bigint[], $2::text[]) AS l (job_id, target)
-JOIN tidemark_jobs j ON j.id = l.job_id
 CROSS JOIN LATERAL (
     (SELECT o.id FROM tidemark_runs o
      WHERE o.job_id = l.job_id AND o.target = l.target AND o.claim_at IS NOT NULL
-     LIMIT j.max_instances)
+     LIMIT (SELECT max_instances FROM tidemark_jobs WHERE id = l.job_id))
     UNION
     (SELECT o.id FROM tidemark_runs o
      WHERE o.job_id = l.job_id AND o.target = l.target AND o.claim_at IS NULL AND o.finished_at IS NULL
-     ORDER BY o.fire_time, o.id LIMIT nullif(j.max_instances, 0))
+     ORDER BY o.fire_time, o.id LIMIT (SELECT nullif(max_instances, 0) FROM tidemark_jobs WHERE id = l.job_id))
     UNION
     (SELECT o.id FROM tidemark_runs o
      WHERE o.job_id = l.job_id AND o.target = l.target AND o.claim_at IS NULL AND o.finished_at IS NULL
@@ -176,12 +175,11 @@ JOIN tidemark_runs r ON r.id = o.id`
 
 // The same, of lanes in which some wait: mostly none.
 const selectWaiting = `
-SELECT r.id, r.key, r.job_id, j.name, r.target, r.fire_time, r.trigger, r.logical_run, r.state, r.reason, r.review,
+SELECT r.id, r.key, r.job_id, '', r.target, r.fire_time, r.trigger, r.logical_run, r.state, r.reason, r.review,
        r.coalesced_into, r.covers, r.not_before, r.claim_at, r.deadline, r.attempt, r.failures, r.node, r.created_at,
        r.started_at, r.attempt_started_at, r.finished_at, r.window_from, r.window_to, r.own_window, r.fingerprint,
        r.cancel_requested, r.exit_code, r.message
 FROM unnest($1::bigint[], $2::text[]) AS l (job_id, target)
-JOIN tidemark_jobs j ON j.id = l.job_id
 CROSS JOIN LATERAL (
     SELECT FROM tidemark_runs o
     WHERE o.job_id = l.job_id AND o.target = l.target AND o.claim_at IS NULL AND o.finished_at IS NULL
@@ -190,11 +188,11 @@ CROSS JOIN LATERAL (
 CROSS JOIN LATERAL (
     (SELECT o.id FROM tidemark_runs o
      WHERE o.job_id = l.job_id AND o.target = l.target AND o.claim_at IS NOT NULL
-     LIMIT j.max_instances)
+     LIMIT (SELECT max_instances FROM tidemark_jobs WHERE id = l.job_id))
     UNION
     (SELECT o.id FROM tidemark_runs o
      WHERE o.job_id = l.job_id AND o.target = l.target AND o.claim_at IS NULL AND o.finished_at IS NULL
-     ORDER BY o.fire_time, o.id LIMIT nullif(j.max_instances, 0))
+     ORDER BY o.fire_time, o.id LIMIT (SELECT nullif(max_instances, 0) FROM tidemark_jobs WHERE id = l.job_id))
     UNION
     (SELECT o.id FROM tidemark_runs o
      WHERE o.job_id = l.job_id AND o.target = l.target AND o.claim_at IS NULL AND o.finished_at IS NULL
@@ -212,6 +210,9 @@ func (l *lanes) queueOpen(b *pgx.Batch, sql string, keys []laneKey) {
 		}
 		err := each(rows, runColumns, func(run *jobstore.Run) {
 			n := l.lane(laneKey{run.JobID, run.Target})
+			if n.job != nil {
+				run.Job = n.job.Name
+			}
 			n.open = append(n.open, *run)
 		})
 		for _, key := range keys {
