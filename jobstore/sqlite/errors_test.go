@@ -108,13 +108,7 @@ func TestALockHeldTooLongIsUnavailable(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := openFile(t, path, Options{})
-	err := s.write(t.Context(), func(tx *tx) error {
-		_, err := tx.conn.ExecContext(tx.run, `PRAGMA busy_timeout = 50`)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.patience = 50 * time.Millisecond
 	held, release, done := make(chan struct{}), make(chan struct{}), make(chan error)
 	go func() {
 		done <- holder.write(t.Context(), func(*tx) error {
@@ -124,7 +118,7 @@ func TestALockHeldTooLongIsUnavailable(t *testing.T) {
 		})
 	}()
 	<-held
-	_, err = s.Claim(t.Context(), jobstore.ClaimRequest{Limit: 1})
+	_, err := s.Claim(t.Context(), jobstore.ClaimRequest{Limit: 1})
 	if !errors.Is(err, jobstore.ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}

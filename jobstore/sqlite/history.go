@@ -37,8 +37,13 @@ ORDER BY r.fire_time DESC, r.id DESC LIMIT ?6`
 
 	sqlRunsOpen = `SELECT ` + runColumns + `, j.name
 FROM tidemark_runs AS r CROSS JOIN tidemark_jobs AS j
-WHERE j.id = r.job_id AND r.finished_at IS NULL` + runsWhere + `
+WHERE r.id IN (` + openRuns + `) AND j.id = r.job_id` + runsWhere + `
 ORDER BY r.fire_time DESC, r.id DESC LIMIT ?6`
+
+	// What has its turn, and what waits for it: each by its index.
+	openRuns = `
+	SELECT id FROM tidemark_runs WHERE claim_at IS NOT NULL UNION ALL
+	SELECT id FROM tidemark_runs WHERE claim_at IS NULL AND finished_at IS NULL`
 
 	sqlRunsReview = `SELECT ` + runColumns + `, j.name
 FROM tidemark_runs AS r CROSS JOIN tidemark_jobs AS j

@@ -30,6 +30,9 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if err := s.writer.release(); err != nil {
 		return wrap("migrate store", err)
 	}
+	if _, err := s.writer.db.ExecContext(ctx, "PRAGMA busy_timeout = 10000"); err != nil {
+		return wrap("migrate store", err)
+	}
 	return wrap("migrate store", migrate(ctx, s.writer.db))
 }
 

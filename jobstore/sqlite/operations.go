@@ -13,8 +13,6 @@ const (
 
 	sqlRunByKey = `SELECT ` + runColumns + `, j.name FROM tidemark_runs AS r
 JOIN tidemark_jobs AS j ON j.id = r.job_id WHERE r.key = ?1`
-
-	sqlTargetOf = `SELECT ` + targetColumns + ` FROM tidemark_targets AS t WHERE t.job_id = ?1 AND t.target = ?2`
 )
 
 // jobNamed is the job, or ErrNotFound.
@@ -80,16 +78,8 @@ func sameRequest(old *jobstore.Run, req *jobstore.TriggerRequest, own bool) erro
 
 func (t *tx) trigger(job *jobstore.Job, req *jobstore.TriggerRequest, own bool) (jobstore.Run, error) {
 	lanes := newLanes(t)
-	lanes.jobs[job.ID] = job
-	lane := lanes.lane(job.ID, req.Target)
-	targets, err := collect(scanTarget)(t.query(sqlTargetOf, job.ID, req.Target))
+	lane, err := lanes.forManual(job, req.Target)
 	if err != nil {
-		return jobstore.Run{}, err
-	}
-	if len(targets) > 0 {
-		lane.target, lane.stored = targets[0], true
-	}
-	if err := lanes.crowds(-1); err != nil {
 		return jobstore.Run{}, err
 	}
 	run := jobstore.NewRun{

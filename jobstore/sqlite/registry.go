@@ -265,7 +265,7 @@ func (s *Store) Targets(ctx context.Context) (out []jobstore.Target, err error) 
 
 const sqlBacklog = `SELECT j.name, r.state, count(*) FROM tidemark_runs AS r
 JOIN tidemark_jobs AS j ON j.id = r.job_id
-WHERE r.finished_at IS NULL GROUP BY r.job_id, r.state`
+WHERE r.id IN (` + openRuns + `) GROUP BY r.job_id, r.state`
 
 // Backlog implements jobstore.Registry.
 func (s *Store) Backlog(ctx context.Context) (out map[string]map[jobstore.State]int64, err error) {

@@ -96,6 +96,12 @@ func scanTarget(rows *sql.Rows, t *jobstore.Target) error {
 		(*at)(&t.LastSuccessAt), (*at)(&t.LastSuccessFire), &t.LastSuccessKey, &t.Review)
 }
 
+// scanLane scans laneColumns.
+func scanLane(rows *sql.Rows, t *jobstore.Target, waits *bool) error {
+	return rows.Scan(&t.JobID, &t.Target, (*at)(&t.Watermark), (*string)(&t.LastState), (*at)(&t.LastFinishedAt),
+		(*at)(&t.LastSuccessAt), (*at)(&t.LastSuccessFire), &t.LastSuccessKey, &t.Review, waits)
+}
+
 func scanRange(rows *sql.Rows, r *jobstore.Range) error {
 	return rows.Scan(&r.ID, &r.JobID, (*at)(&r.First), (*at)(&r.Last), &r.Count,
 		(*string)(&r.Outcome), &r.Reason, (*at)(&r.Into), (*at)(&r.RecordedAt))

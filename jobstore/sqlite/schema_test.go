@@ -49,9 +49,9 @@ func TestNoLoopScansATable(t *testing.T) {
 	}
 	for name, query := range map[string]string{
 		"due": sqlDue, "next due": sqlNextDue, "planned": sqlPlanned,
-		"jobs by id": sqlJobsByID, "targets of jobs": sqlTargetsOfJobs, "open of jobs": sqlOpenOfJobs,
-		"jobs of runs": sqlJobsOfRuns, "targets of runs": sqlTargetsOfRuns, "open of runs": sqlOpenOfRuns,
-		"open by id": sqlOpenByID, "all open of a job": sqlAllOpenOfJob, "crowd": sqlCrowd,
+		"jobs by id": sqlJobsByID, "targets of jobs": sqlTargetsOfJobs, "turn of jobs": sqlTurnOfJobs,
+		"jobs of runs": sqlJobsOfRuns, "targets of runs": sqlTargetsOfRuns, "turn of runs": sqlTurnOfRuns,
+		"open by id": sqlOpenByID, "turn of a job": sqlTurnOfJob, "waiting of a job": sqlWaitingOfJob, "turn": sqlTurnOf, "target": sqlTargetOf, "crowd": sqlCrowd,
 		"known keys": sqlKnownKeys, "known fires": sqlKnownFires,
 		"candidates": sqlCandidates, "next claim": sqlNextClaim, "held": sqlHeld, "renew": sqlRenew, "report": sqlReport,
 		"update run": sqlUpdateRun, "update target": sqlUpdateTarget, "clear review": sqlClearReview,
@@ -75,8 +75,8 @@ var given = regexp.MustCompile(`VIRTUAL TABLE|^SCAN \(subquery-\d+\)|^SCAN lane$
 
 // What may be read whole: it holds open runs, or runs for review, and no others.
 var fine = map[string][]string{
-	"backlog":            {"SCAN r USING INDEX tidemark_runs_open"},
-	"runs that are open": {"SCAN r USING INDEX tidemark_runs_open"},
+	"backlog":            {"SCAN tidemark_runs USING COVERING INDEX tidemark_runs_turn", "SCAN tidemark_runs USING INDEX tidemark_runs_waiting"},
+	"runs that are open": {"SCAN tidemark_runs USING COVERING INDEX tidemark_runs_turn", "SCAN tidemark_runs USING INDEX tidemark_runs_waiting"},
 	"runs for review":    {"SCAN r USING INDEX tidemark_runs_review"},
 }
 

@@ -38,12 +38,13 @@ type Options struct {
 
 // Store is a jobstore.Store in a SQLite file.
 type Store struct {
-	path   string
-	daemon bool
-	lock   *os.File
-	writer *writer
-	reader *sql.DB // nil: in memory, where the one connection does both
-	schema func() (map[string]string, error)
+	path     string
+	daemon   bool
+	lock     *os.File
+	patience time.Duration // with other writers
+	writer   *writer
+	reader   *sql.DB // nil: in memory, where the one connection does both
+	schema   func() (map[string]string, error)
 }
 
 var _ jobstore.Store = (*Store)(nil)
@@ -53,7 +54,7 @@ const inMemory = ":memory:"
 // Open opens the store at path; ":memory:" is one that lives as long as the
 // Store. It does not migrate. ErrNoStore, ErrLocked, ErrDamaged, ErrUnavailable.
 func Open(ctx context.Context, path string, opts Options) (*Store, error) {
-	s := &Store{path: path, daemon: opts.Daemon, schema: sync.OnceValues(wantedSchema)}
+	s := &Store{path: path, daemon: opts.Daemon, patience: busyTimeout, schema: sync.OnceValues(wantedSchema)}
 	if err := s.open(ctx, opts); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store %s: %w", path, translate(err)), s.Close())
 	}
@@ -201,6 +202,12 @@ func translate(err error) error {
 		return fmt.Errorf("%w: %w", jobstore.ErrUnavailable, err)
 	}
 	return err
+}
+
+// busy reports whether err says that another connection has the lock.
+func busy(err error) bool {
+	var e *driver.Error
+	return errors.As(err, &e) && e.Code()&0xff == code.SQLITE_BUSY
 }
 
 // taken reports whether err says that a unique value exists already.

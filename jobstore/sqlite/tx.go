@@ -38,6 +38,7 @@ func (w *writer) take(ctx context.Context) error {
 	if err == nil && w.conn == nil {
 		if w.conn, err = w.db.Conn(ctx); err == nil {
 			w.stmts = map[string]*sql.Stmt{}
+			_, err = w.conn.ExecContext(ctx, "PRAGMA busy_timeout = 5") // see Store.begin
 		}
 	}
 	if err != nil {
@@ -101,8 +102,7 @@ func (s *Store) write(ctx context.Context, fn func(*tx) error) error {
 	defer s.writer.give()
 	w := s.writer
 	t := &tx{caller: ctx, run: context.WithoutCancel(ctx), conn: w.conn, stmts: w.stmts}
-	if _, err := w.conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
-		s.undo() // where the caller's end crossed a beginning that worked
+	if err := s.begin(ctx); err != nil {
 		return err
 	}
 	t.now = now()
@@ -117,6 +117,26 @@ func (s *Store) write(ctx context.Context, fn func(*tx) error) error {
 		s.undo()
 	}
 	return err
+}
+
+// begin waits for the file's lock, up to the Store's patience. It asks every
+// few milliseconds: SQLite's own waiting slows down to ten times a second, and
+// then another process that writes without a pause is rarely met between two of
+// its transactions.
+func (s *Store) begin(ctx context.Context) error {
+	for began := time.Now(); ; {
+		_, err := s.writer.conn.ExecContext(ctx, "BEGIN IMMEDIATE")
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			s.undo() // the caller's end may have crossed a beginning that worked
+			return err
+		}
+		if !busy(err) || time.Since(began) >= s.patience {
+			return err
+		}
+	}
 }
 
 // undo rolls back. Where that fails SQLite has mostly done so itself; to be

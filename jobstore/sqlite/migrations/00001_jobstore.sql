@@ -91,8 +91,10 @@ CREATE TABLE tidemark_runs (
 );
 CREATE INDEX tidemark_runs_fire ON tidemark_runs (job_id, fire_time);
 CREATE INDEX tidemark_runs_claim ON tidemark_runs (claim_at) WHERE claim_at IS NOT NULL;
-CREATE INDEX tidemark_runs_open ON tidemark_runs (job_id, target) WHERE finished_at IS NULL;
-CREATE INDEX tidemark_runs_waiting ON tidemark_runs (job_id, target, fire_time, id) WHERE finished_at IS NULL AND claim_at IS NULL;
+-- A run that is open has its turn or waits for it. Two indexes, so that what has
+-- its turn is found however many wait.
+CREATE INDEX tidemark_runs_turn ON tidemark_runs (job_id, target) WHERE claim_at IS NOT NULL;
+CREATE INDEX tidemark_runs_waiting ON tidemark_runs (job_id, target, fire_time, id) WHERE claim_at IS NULL AND finished_at IS NULL;
 CREATE INDEX tidemark_runs_review ON tidemark_runs (job_id, target) WHERE review;
 
 CREATE TABLE tidemark_attempts (                  -- ended attempts that were not a run's last
