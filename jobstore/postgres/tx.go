@@ -22,10 +22,11 @@ type txn struct {
 }
 
 // What the loops do goes by indexes, whatever the planner makes of the sizes of
-// arrays and of statistics that are out of date. Ends with the transaction.
+// arrays and of statistics that are out of date, and is never worth compiling.
+// Ends with the transaction.
 const byIndex = `
 SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
-       set_config('enable_mergejoin', 'off', true)`
+       set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true)`
 
 // pipeline is an empty batch of the transaction.
 func (t *txn) pipeline() *pgx.Batch {
