@@ -163,6 +163,7 @@ const (
 	ReasonFingerprint = "definition changed since the first attempt"
 	ReasonLeaseLost   = "lease ended"
 	ReasonHandedBack  = "handed back at shutdown"
+	ReasonLosses      = "killed its worker 5 times in a row"
 	ReasonTimeout     = "timeout"
 	ReasonCanceled    = "canceled"
 )

@@ -81,6 +81,10 @@ func fold(kept, gone *Run, now time.Time) {
 	gone.ClaimAt, gone.FinishedAt = time.Time{}, now
 }
 
+// MaxLosses is how many attempts in a row may lose their worker before the run
+// fails for review: it may be the run that kills it (semantics 5).
+const MaxLosses = 5
+
 // Begin decides what becomes of a run that a node is about to lease, and
 // returns it as it then is: running under a new attempt, or ended without
 // starting (semantics 3 and 5). It is pure. A retry and a takeover are not new
@@ -97,6 +101,9 @@ func Begin(run Run, def Definition, target Target, node string, now time.Time, l
 	switch {
 	case run.CancelRequested:
 		return settle(run, Canceled, run.Reason, now)
+	case run.State == Running && run.Losses+1 >= MaxLosses:
+		run.Review = true
+		return settle(run, Failed, ReasonLosses, now)
 	case first && !run.Deadline.IsZero() && run.Deadline.Before(now):
 		return settle(run, Missed, ReasonDeadline, now)
 	case covered && def.UsesWindow:

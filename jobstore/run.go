@@ -65,6 +65,7 @@ type Run struct {
 
 	Attempt          int // counts attempts; the fencing token of the current one
 	Failures         int // attempts that failed, as the retry policy counts
+	Losses           int // attempts lost in a row before the current one; known in a takeover only
 	Node             string
 	CreatedAt        time.Time
 	StartedAt        time.Time // of the first attempt

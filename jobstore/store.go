@@ -156,6 +156,7 @@ type ClaimRequest struct {
 	Lease   time.Duration
 	Limit   int
 	Exclude []int64                             // job ids
+	Held    []int64                             // runs that the node works on: not to be taken over by itself
 	Accept  func(jobID int64, hash string) bool // does the node have this very definition?
 }
 
@@ -207,6 +208,14 @@ type End struct {
 	ExitCode *int
 	Message  string
 	Output   *Output // nil: nothing was written
+}
+
+// Bytes is how much output the end carries.
+func (e *End) Bytes() int {
+	if e.Output == nil {
+		return 0
+	}
+	return len(e.Output.Head) + len(e.Output.Tail)
 }
 
 // Ended is what Finish did with one End.

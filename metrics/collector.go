@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,6 +16,9 @@ type Source struct {
 	// Overdue is how long the oldest fire time since after, plus grace, has been
 	// due without a success; 0 when in order.
 	Overdue func(job jobstore.Job, after time.Time) time.Duration
+	// Current reports whether the job still has the target: one that has left the
+	// file keeps its history, and holds up nothing.
+	Current func(job, target string) bool
 	// Node is what this node says of itself.
 	Node func() NodeState
 	// Failed is told of a scrape that could not read the store.
@@ -45,7 +49,7 @@ func NewCollector(src Source) *Collector {
 	return &Collector{
 		src:         src,
 		runs:        desc("tidemark_runs", "Runs that have not ended, by state.", "job_name", "state"),
-		backlog:     desc("tidemark_dispatch_backlog", "Runs that are due and have not started, over all jobs."),
+		backlog:     desc("tidemark_dispatch_backlog", "Runs that wait to be started, over all jobs."),
 		nextFire:    desc("tidemark_next_fire_timestamp_seconds", "The job's next fire time.", "job_name"),
 		lastSuccess: desc("tidemark_last_success_timestamp_seconds", "When a run of the job last succeeded; the oldest of its targets.", "job_name"),
 		overdue:     desc("tidemark_overdue_seconds", "How long the oldest fire time without a success is past its grace; 0 when in order.", "job_name"),
@@ -94,6 +98,11 @@ func (c *Collector) collectStore(ctx context.Context, gauge func(*prometheus.Des
 	if err != nil {
 		return err
 	}
+	names := make(map[int64]string, len(jobs))
+	for i := range jobs {
+		names[jobs[i].ID] = jobs[i].Name
+	}
+	targets = slices.DeleteFunc(targets, func(t jobstore.Target) bool { return !c.src.Current(names[t.JobID], t.Target) })
 	oldest := oldestTargets(targets)
 	pending := int64(0)
 	for i := range jobs {
@@ -133,6 +142,9 @@ func oldestTargets(targets []jobstore.Target) map[int64]jobstore.Target {
 		return a
 	}
 	for _, t := range targets {
+		if t.LastSuccessFire.IsZero() {
+			t.LastSuccessFire = t.Watermark // a new target owes nothing from before it
+		}
 		if known, ok := oldest[t.JobID]; ok {
 			t.Watermark = earlier(t.Watermark, known.Watermark)
 			t.LastSuccessAt = earlier(t.LastSuccessAt, known.LastSuccessAt)

@@ -58,13 +58,15 @@ func NewRecorder(reg prometheus.Registerer) *Recorder {
 		takeovers:    counter("tidemark_takeovers_total", "Attempts begun here after another one's lease had ended.").WithLabelValues(),
 		reloadOK:     gauge("tidemark_config_last_reload_successful", "1 if the last load of the config file succeeded."),
 		reloadAt:     gauge("tidemark_config_last_reload_timestamp_seconds", "When the config file was last loaded successfully."),
-		jobs:         map[string]bool{},
 	}
 }
 
 // Planned counts the instants of a plan that make no run.
 func (r *Recorder) Planned(job string, firing *jobstore.Firing, took time.Duration) {
 	r.planDuration.Observe(took.Seconds())
+	if !r.knows(job) {
+		return
+	}
 	for i := range firing.Ranges {
 		switch g := &firing.Ranges[i]; g.Outcome {
 		case jobstore.OutcomeMissed:
@@ -77,18 +79,23 @@ func (r *Recorder) Planned(job string, firing *jobstore.Firing, took time.Durati
 
 // Started observes the start of an attempt.
 func (r *Recorder) Started(run *jobstore.Run, delay time.Duration) {
-	if run.Attempt == 1 && run.Trigger != jobstore.TriggerManual {
+	if r.knows(run.Job) && run.Attempt == 1 && run.Trigger != jobstore.TriggerManual {
 		r.startDelay.WithLabelValues(r.histogramJob(run.Job)).Observe(max(delay, 0).Seconds())
 	}
 }
 
 // Attempted counts an attempt that ended.
 func (r *Recorder) Attempted(job string, outcome jobstore.AttemptOutcome) {
-	r.attempts.WithLabelValues(job, string(outcome)).Inc()
+	if r.knows(job) {
+		r.attempts.WithLabelValues(job, string(outcome)).Inc()
+	}
 }
 
 // Ended counts a run that ended.
 func (r *Recorder) Ended(run *jobstore.Run) {
+	if !r.knows(run.Job) {
+		return
+	}
 	r.runs.WithLabelValues(run.Job, string(run.State)).Inc()
 	switch run.State {
 	case jobstore.Missed:
@@ -135,11 +142,36 @@ func (r *Recorder) Reloaded(jobs []string, now time.Time) (merged bool) {
 	}
 	was := r.merged
 	r.merged = len(jobs) > HistogramJobs
+	for job := range r.jobs {
+		if !r.merged && !old[job] {
+			r.begin(job)
+		}
+	}
 	if r.merged && !was {
 		r.duration.Reset()
 		r.startDelay.Reset()
 	}
 	return r.merged && !was
+}
+
+// knows reports whether the job is in the file: what is still to tell of a job
+// that was removed must not bring its series back.
+func (r *Recorder) knows(job string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.jobs == nil || r.jobs[job]
+}
+
+// begin makes the series that alerts look at, at zero: a counter that is born
+// with its first event has no increase.
+func (r *Recorder) begin(job string) {
+	r.coalesced.WithLabelValues(job)
+	for _, reason := range []string{jobstore.ReasonGrace, jobstore.ReasonDeadline} {
+		r.missed.WithLabelValues(job, reason)
+	}
+	for _, state := range []jobstore.State{jobstore.Succeeded, jobstore.Failed} {
+		r.runs.WithLabelValues(job, string(state))
+	}
 }
 
 func (r *Recorder) drop(job string) {

@@ -1,6 +1,9 @@
 package scheduler
 
-import "time"
+import (
+	"sync"
+	"time"
+)
 
 const (
 	// A store clock that runs ahead of the node's monotonic clock by more than
@@ -39,3 +42,17 @@ func (g *clockGuard) believe(store, mono time.Duration) bool {
 }
 
 func abs(d time.Duration) time.Duration { return max(d, -d) }
+
+// clock is a clockGuard that the loops and a load share.
+type clock struct {
+	epoch time.Time // has a monotonic reading
+	mu    sync.Mutex
+	guard clockGuard
+}
+
+// believe reports whether the store's time now may be planned by.
+func (c *clock) believe(now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.guard.believe(now.Sub(time.Unix(0, 0)), time.Since(c.epoch))
+}

@@ -39,6 +39,8 @@ type Try struct {
 	WindowFrom  time.Time // both zero where the job has no windows
 	WindowTo    time.Time
 	Coalesced   int64 // fire times that it covers beside its own
+	// Abort is closed when a stopped attempt has no time left to end in order.
+	Abort <-chan struct{}
 	// Installation tells this store's runs from those of another one with the
 	// same jobs on the same host.
 	Installation string

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/tidemarkd/tidemark/jobstore"
 )
 
-// finishBatch bounds the outcomes recorded in one transaction.
-const finishBatch = 1000
+// What one transaction records at most: outcomes, and about how much output.
+const (
+	finishBatch = 1000
+	finishBytes = 4 << 20
+)
 
 // finishLoop records outcomes until drained. While one group is being committed
 // the next one gathers, so that the store's durable commits are shared without
@@ -31,10 +32,12 @@ func (s *Scheduler) finishLoop(ctx context.Context, drained <-chan struct{}) {
 }
 
 func (s *Scheduler) gather(group []ended) []ended {
-	for len(group) < finishBatch {
+	bytes := group[0].end.Bytes()
+	for len(group) < finishBatch && bytes < finishBytes {
 		select {
 		case next := <-s.ends:
 			group = append(group, next)
+			bytes += next.end.Bytes()
 		default:
 			return group
 		}
@@ -46,7 +49,7 @@ func (s *Scheduler) gather(group []ended) []ended {
 // because the store is away. Where the store refuses it for what it holds, each
 // is tried alone, the last time without its texts.
 func (s *Scheduler) finish(ctx context.Context, group []ended) {
-	for ctx.Err() == nil {
+	for unsure := false; ctx.Err() == nil; unsure = true {
 		ends := make([]jobstore.End, len(group))
 		for i := range group {
 			ends[i] = group[i].end
@@ -54,7 +57,8 @@ func (s *Scheduler) finish(ctx context.Context, group []ended) {
 		results, err := s.store.Finish(ctx, ends)
 		switch {
 		case err == nil:
-			s.finished(group, results)
+			s.storeWorks("finish")
+			s.finished(ctx, group, results, unsure)
 			return
 		case errors.Is(err, jobstore.ErrUnavailable) || ctx.Err() != nil:
 			s.storeFailed(ctx, "finish", "record outcomes", err)
@@ -74,19 +78,23 @@ func (s *Scheduler) finish(ctx context.Context, group []ended) {
 	}
 }
 
-func (s *Scheduler) finished(group []ended, results []jobstore.Ended) {
+// finished tells of recorded outcomes. unsure says that an earlier call may
+// have recorded them and its reply was lost.
+func (s *Scheduler) finished(ctx context.Context, group []ended, results []jobstore.Ended, unsure bool) {
 	again := false
 	for i, res := range results {
 		t, end := group[i].task, group[i].end
+		run, recorded := res.Run, !res.Stale
+		if res.Stale && unsure {
+			run, recorded = s.recordedBefore(ctx, t, end)
+		}
 		s.forget(t)
-		if res.Stale {
+		if !recorded {
 			s.opt.Observer.Leases(1, 0)
-			s.log.Warn("the outcome came too late: another attempt has taken over, and decides",
-				zap.String("key", t.run.Key), zap.Int("attempt", t.run.Attempt))
+			s.logLost(t, end)
 			continue
 		}
 		s.opt.Observer.Attempted(t.job.Name, end.Outcome)
-		run := res.Run
 		if !run.State.Open() {
 			s.opt.Observer.Ended(&run)
 		}
@@ -95,6 +103,17 @@ func (s *Scheduler) finished(group []ended, results []jobstore.Ended) {
 	if again {
 		kick(s.kickWork)
 	}
+}
+
+// recordedBefore reports whether the store has this very end of the attempt.
+func (s *Scheduler) recordedBefore(ctx context.Context, t *task, end jobstore.End) (jobstore.Run, bool) {
+	run, _, err := s.store.Run(ctx, t.run.Key)
+	if err != nil {
+		s.storeFailed(ctx, "run", "look at "+t.run.Key, err)
+		return run, false
+	}
+	same := run.State == end.State || run.State == jobstore.Canceled && run.CancelRequested
+	return run, same && run.Attempt == t.run.Attempt
 }
 
 // killGrace is the longest time that a stopped attempt may take to end.

@@ -17,12 +17,8 @@ const (
 // fireLoop plans what is due until ctx ends. It wakes at the next instant by
 // the store's clock, and at least every tick.
 func (s *Scheduler) fireLoop(ctx context.Context) {
-	var guard clockGuard
-	epoch := time.Now()
 	for ctx.Err() == nil {
-		wait := s.fireOnce(ctx, func(now time.Time) bool {
-			return s.believe(&guard, now, time.Since(epoch))
-		})
+		wait, _ := s.fireOnce(ctx)
 		if s.opt.Pulse != nil {
 			s.opt.Pulse()
 		}
@@ -30,17 +26,23 @@ func (s *Scheduler) fireLoop(ctx context.Context) {
 	}
 }
 
-// fireDue plans all that is due now.
-func (s *Scheduler) fireDue(ctx context.Context) {
-	for ctx.Err() == nil && s.fireOnce(ctx, func(time.Time) bool { return true }) == 0 {
+// fireDue plans all that is due now. It reports whether the store's clock is
+// believed.
+func (s *Scheduler) fireDue(ctx context.Context) (believed bool) {
+	for ctx.Err() == nil {
+		wait, ok := s.fireOnce(ctx)
+		if !ok || wait > 0 {
+			return ok
+		}
 	}
+	return true
 }
 
 // believe keeps the node's offset to the store's clock, and reports whether it
 // may be planned by.
-func (s *Scheduler) believe(guard *clockGuard, now time.Time, mono time.Duration) bool {
+func (s *Scheduler) believe(now time.Time) bool {
 	s.offset.Store(int64(time.Since(now)))
-	ok := guard.believe(now.Sub(time.Unix(0, 0)), mono)
+	ok := s.clock.believe(now)
 	if was := s.trusted.Swap(ok); was && !ok {
 		s.log.Warn("the store's clock jumped ahead: nothing is planned or started until two readings ten seconds apart agree",
 			zap.Time("store_clock", now))
@@ -49,40 +51,45 @@ func (s *Scheduler) believe(guard *clockGuard, now time.Time, mono time.Duration
 }
 
 // fireOnce plans and records one batch and returns how long to wait for the
-// next; 0 says that there may be more.
-func (s *Scheduler) fireOnce(ctx context.Context, believe func(now time.Time) bool) time.Duration {
+// next; 0 says that there may be more. believed is false while the store's
+// clock is a suspect.
+func (s *Scheduler) fireOnce(ctx context.Context) (wait time.Duration, believed bool) {
 	s.loaded.RLock()
 	defer s.loaded.RUnlock()
 	due, err := s.store.Due(ctx, jobstore.DueRequest{Limit: fireJobs, Exclude: s.strays.ids()})
 	if err != nil {
 		s.storeFailed(ctx, "due", "look for due jobs", err)
-		return outageRetry
+		return outageRetry, true
 	}
-	if !believe(due.Now) {
-		return tick
+	s.storeWorks("due")
+	if !s.believe(due.Now) {
+		return tick, false
 	}
 	began := time.Now()
 	batch := s.plan(due)
 	if len(batch.firings) == 0 {
 		if batch.strayed {
-			return 0
+			return 0, true
 		}
-		return untilNext(due.Now, due.Next)
+		return untilNext(due.Now, due.Next), true
 	}
 	slots := s.reserve(s.opt.Slots)
-	fired, err := s.store.Fire(ctx, jobstore.FireRequest{
+	// What has begun to be leased is leased: a stop in the middle would leave
+	// runs that nobody works on until their lease ends.
+	fired, err := s.store.Fire(context.WithoutCancel(ctx), jobstore.FireRequest{
 		Node: s.opt.Node.Name, Lease: LeaseTime, Slots: slots, Firings: batch.firings,
 	})
 	s.begin(fired.Leased, slots)
 	if err != nil {
 		s.storeFailed(ctx, "fire", "record plans", err)
-		return outageRetry
+		return outageRetry, true
 	}
+	s.storeWorks("fire")
 	s.fired(batch, fired, time.Since(began))
 	if len(fired.Jobs) == 0 {
-		return 5 * time.Millisecond // another node was first, or a job changed: look again
+		return 5 * time.Millisecond, true // another node was first, or a job changed: look again
 	}
-	return 0
+	return 0, true
 }
 
 type planned struct {
@@ -148,13 +155,4 @@ func untilNext(now, next time.Time) time.Duration {
 		return tick
 	}
 	return min(max(next.Sub(now), time.Millisecond), tick)
-}
-
-func (s *Scheduler) storeFailed(ctx context.Context, op, what string, err error) {
-	if ctx.Err() != nil {
-		return
-	}
-	s.shaken.Store(true)
-	s.opt.Observer.StoreFailed(op)
-	s.log.Error("could not "+what+"; trying again", zap.Error(err), zap.Duration("in", outageRetry))
 }

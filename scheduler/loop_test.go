@@ -92,7 +92,7 @@ func (n *node) runUntil(wait func(context.Context), jobs ...*scheduler.Job) {
 		n.t.Fatal(err)
 	}
 	s := scheduler.New(n.store, scheduler.Options{
-		Node: self, Slots: 8, Grace: 10 * time.Second, Solo: true, Observer: quiet{}, Log: zap.NewNop(),
+		Node: self, Slots: 8, Grace: 10 * time.Second, Observer: quiet{}, Log: zap.NewNop(),
 	})
 	if _, err := s.Load(n.t.Context(), jobs, 0); err != nil {
 		n.t.Fatal(err)

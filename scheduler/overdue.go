@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tidemarkd/tidemark/jobstore"
@@ -32,4 +33,13 @@ func (j *Job) Overdue(stored jobstore.Job, success, now time.Time) time.Duration
 		return 0
 	}
 	return max(now.Sub(owed)-max(j.Grace, 0), 0)
+}
+
+// HasTarget reports whether the job, as this node knows it, has the target; of
+// a job that it does not know every target counts.
+func (s *Scheduler) HasTarget(job, target string) bool {
+	s.loaded.RLock()
+	defer s.loaded.RUnlock()
+	known := s.jobs[job]
+	return known == nil || slices.Contains(known.Targets, target)
 }

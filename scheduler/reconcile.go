@@ -62,9 +62,7 @@ func (r *reconciler) job(job *Job) error {
 	case old.Hash != job.Hash || old.Name != job.Name:
 		changed := string(old.Schedule) != string(job.Definition.Schedule)
 		if changed {
-			if err := r.closeOld(job, old); err != nil {
-				return err
-			}
+			r.closeOld(job, old)
 		}
 		r.update(job, old, changed)
 	}
@@ -114,7 +112,7 @@ func (r *reconciler) update(job *Job, old *jobstore.Job, reschedule bool) {
 		u.NextFire, _ = job.Schedule.Next(u.LastPlanned)
 	}
 	switch {
-	case job.FilePaused && u.Pause.By != pausedByFile:
+	case job.FilePaused && (!u.Pause.Active(r.now) || !u.Pause.Until.IsZero()):
 		u.Pause = r.filePause(u.Pause)
 	case !job.FilePaused && old.FilePaused && u.Pause.By == pausedByFile:
 		u.Pause.ResumedAt = r.now
@@ -124,8 +122,9 @@ func (r *reconciler) update(job *Job, old *jobstore.Job, reschedule bool) {
 
 const pausedByFile = "file"
 
-// filePause is the pause of a job that the file pauses. It takes the place of
-// one that a person began, and lasts until the file ends it.
+// filePause is the pause of a job that the file pauses, and lasts until the file
+// ends it. It takes the place of one that a person has set an end to; one
+// without an end stays the person's, and outlasts the file's.
 func (r *reconciler) filePause(old jobstore.Pause) jobstore.Pause {
 	p := jobstore.Pause{At: r.now, Reason: "`paused: true` in the file", By: pausedByFile}
 	if old.Active(r.now) {
@@ -136,22 +135,38 @@ func (r *reconciler) filePause(old jobstore.Pause) jobstore.Pause {
 
 // closeOld deals with what the old schedule still owes: superseded, or planned
 // by it first where the job says `on_schedule_change: finish`.
-func (r *reconciler) closeOld(job *Job, old *jobstore.Job) error {
+func (r *reconciler) closeOld(job *Job, old *jobstore.Job) {
 	schedule, err := storedSchedule(old)
 	if err != nil {
-		return err
+		return // a schedule that cannot be read any more owes nothing
 	}
 	if job.OnScheduleChange == "finish" {
-		before := *job
-		before.Schedule, before.Name = schedule, old.Name
-		plan := before.Plan(*old, r.now, 0)
-		if plan.Due > 0 {
-			r.out.Firings = append(r.out.Firings, before.Firing(*old, plan, r.now))
-		}
-		return nil
+		r.finishOld(job, old, schedule)
+		return
 	}
 	r.supersede(schedule, old, jobstore.ReasonSuperseded)
-	return nil
+}
+
+// finishOld plans what is due by the old schedule: not more runs than one plan
+// may make, and nothing of a pause that goes on. What is left is superseded.
+func (r *reconciler) finishOld(job *Job, old *jobstore.Job, schedule *Schedule) {
+	before, state := *job, *old
+	before.Schedule, before.Name = schedule, old.Name
+	if state.Pause.Active(r.now) {
+		state.Pause.ResumedAt, state.Pause.Until, state.Pause.Policy = r.now, time.Time{}, jobstore.ResumeSkip
+	}
+	plan := before.Plan(state, r.now, planLimit)
+	if plan.Due == 0 {
+		return
+	}
+	firing := before.Firing(state, plan, r.now)
+	firing.EndPause = false
+	if rest, ok := rangeOf(schedule, Interval{plan.LastPlanned, r.now}); ok {
+		rest.Outcome, rest.Reason = jobstore.OutcomeSuperseded, jobstore.ReasonSuperseded
+		firing.Ranges = append(firing.Ranges, rest)
+		firing.Due, firing.LastPlanned = firing.Due+rest.Count, rest.Last
+	}
+	r.out.Firings = append(r.out.Firings, firing)
 }
 
 func (r *reconciler) supersede(schedule *Schedule, old *jobstore.Job, reason string) {

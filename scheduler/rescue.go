@@ -14,11 +14,10 @@ const (
 	beatEvery    = jobstore.NodeTimeout / 4
 	recheckEvery = 30 * time.Second
 	pruneEvery   = time.Minute
-	lonelyAfter  = 2 * time.Minute // without a sign of another node
 )
 
-// rescueLoop says that the node lives, looks whether others do, finds back
-// jobs that it had to leave alone, and forgets old history, until ctx ends.
+// rescueLoop says that the node lives, finds back jobs that it had to leave
+// alone, and forgets old history, until ctx ends.
 // fence is called, once, when another daemon has the node's name.
 func (s *Scheduler) rescueLoop(ctx context.Context, fence func(error)) {
 	var rechecked, pruned time.Time
@@ -32,36 +31,27 @@ func (s *Scheduler) rescueLoop(ctx context.Context, fence func(error)) {
 			s.recheck(ctx)
 			rechecked = time.Now()
 		}
-		if time.Since(pruned) >= pruneEvery && s.prune(ctx) {
-			pruned = time.Now()
+		next := time.Now().Add(beatEvery)
+		for done := false; !done && time.Since(pruned) >= pruneEvery && time.Now().Before(next) && ctx.Err() == nil; {
+			if done = s.prune(ctx); done {
+				pruned = time.Now()
+			}
 		}
-		sleep(ctx, beatEvery, nil)
+		sleep(ctx, time.Until(next), nil)
 	}
 }
 
 func (s *Scheduler) beat(ctx context.Context) error {
 	node := s.Node()
 	node.Running, node.ClockOffset = s.running(), time.Duration(s.offset.Load())
-	now, err := s.store.Beat(ctx, node)
-	if err != nil {
-		if !errors.Is(err, jobstore.ErrNodeTaken) {
-			s.storeFailed(ctx, "beat", "say that this node lives", err)
-		}
-		return err
+	_, err := s.store.Beat(ctx, node)
+	switch {
+	case err == nil:
+		s.storeWorks("beat")
+	case !errors.Is(err, jobstore.ErrNodeTaken):
+		s.storeFailed(ctx, "beat", "say that this node lives", err)
 	}
-	nodes, err := s.store.Nodes(ctx)
-	if err != nil {
-		s.storeFailed(ctx, "nodes", "look for other nodes", err)
-		return err
-	}
-	alone := true
-	for _, other := range nodes {
-		if other.Name != node.Name && now.Sub(other.SeenAt) < lonelyAfter {
-			alone = false
-		}
-	}
-	s.alone.Store(alone)
-	return nil
+	return err
 }
 
 // recheck looks whether jobs left alone have this node's definition again.
@@ -69,14 +59,20 @@ func (s *Scheduler) recheck(ctx context.Context) {
 	if len(s.strays.ids()) == 0 {
 		return
 	}
+	s.loaded.RLock()
+	loads := s.loads
+	s.loaded.RUnlock()
 	stored, err := s.store.Agenda(ctx)
 	if err != nil {
 		s.storeFailed(ctx, "jobs", "compare jobs", err)
 		return
 	}
+	s.storeWorks("jobs")
 	s.loaded.Lock()
 	defer s.loaded.Unlock()
-	s.adopt(stored)
+	if s.loads == loads { // else the list may be older than the load
+		s.adopt(stored)
+	}
 }
 
 // prune forgets one batch of old history, and reports whether that was all.
@@ -93,5 +89,6 @@ func (s *Scheduler) prune(ctx context.Context) (done bool) {
 		s.storeFailed(ctx, "prune", "forget old history", err)
 		return true
 	}
+	s.storeWorks("prune")
 	return !more
 }

@@ -16,13 +16,12 @@ import (
 type task struct {
 	run    jobstore.Run
 	job    *Job
+	ctx    context.Context
 	cancel context.CancelCauseFunc
 	out    output
 	ending atomic.Bool // the work has ended, its outcome is being recorded
 
-	// The work loop's own.
-	renewed  time.Time // when the lease was last known good, by the node's clock
-	reported int64     // bytes of output that the store has
+	reported int64 // bytes of output that the store has; the work loop's own
 }
 
 func (t *task) lease() jobstore.Lease { return jobstore.Lease{RunID: t.run.ID, Attempt: t.run.Attempt} }
@@ -40,6 +39,9 @@ type ended struct {
 func (s *Scheduler) reserve(want int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.draining {
+		return 0
+	}
 	n := max(min(want, s.opt.Slots-len(s.tasks)-s.reserved), 0)
 	s.reserved += n
 	return n
@@ -51,7 +53,8 @@ func (s *Scheduler) begin(runs []jobstore.Run, reserved int) {
 	s.reserved -= reserved
 	tasks := make([]*task, 0, len(runs))
 	for _, run := range runs {
-		t := &task{run: run, job: s.jobs[run.Job], renewed: time.Now()}
+		t := &task{run: run, job: s.jobs[run.Job]}
+		t.ctx, t.cancel = context.WithCancelCause(s.work.Context)
 		s.tasks[t.lease()] = t
 		tasks = append(tasks, t)
 	}
@@ -61,9 +64,7 @@ func (s *Scheduler) begin(runs []jobstore.Run, reserved int) {
 		kick(s.kickWork)
 	}
 	for _, t := range tasks {
-		ctx, cancel := context.WithCancelCause(s.work)
-		t.cancel = cancel
-		go s.execute(ctx, t)
+		go s.execute(t.ctx, t)
 	}
 }
 
@@ -71,7 +72,14 @@ func (s *Scheduler) begin(runs []jobstore.Run, reserved int) {
 func (s *Scheduler) running() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.tasks) + s.reserved
+	return len(s.tasks)
+}
+
+// busy reports whether there are such attempts, or may be in a moment.
+func (s *Scheduler) busy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.tasks)+s.reserved > 0
 }
 
 func (s *Scheduler) current() map[jobstore.Lease]*task {
@@ -82,6 +90,17 @@ func (s *Scheduler) current() map[jobstore.Lease]*task {
 		tasks[lease] = t
 	}
 	return tasks
+}
+
+// held are the ids of the runs that this node works on.
+func (s *Scheduler) held() []int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ids := make([]int64, 0, len(s.tasks))
+	for lease := range s.tasks {
+		ids = append(ids, lease.RunID)
+	}
+	return ids
 }
 
 func (s *Scheduler) setBacklog(left bool) {
@@ -117,6 +136,7 @@ func (s *Scheduler) execute(ctx context.Context, t *task) {
 	t.ending.Store(true)
 	end := t.job.Conclude(run, res, cause, rand.Float64())
 	if end.Outcome == jobstore.AttemptLost {
+		s.logLost(t, end)
 		s.forget(t)
 		return
 	}
@@ -146,8 +166,22 @@ func (s *Scheduler) attempt(ctx context.Context, t *task) (res Result) {
 		Attempt: run.Attempt, LogicalRun: run.LogicalRun,
 		WindowFrom: run.WindowFrom, WindowTo: run.WindowTo, Coalesced: run.Covers - 1,
 		Installation: s.opt.Installation,
+		Abort:        s.abort,
 		Output:       &t.out,
 	})
+}
+
+// logLost keeps in the log what the store refuses, or is not told: how an
+// attempt ended that another one has taken over.
+func (s *Scheduler) logLost(t *task, end jobstore.End) {
+	fields := []zap.Field{zap.String("key", t.run.Key), zap.Int("attempt", t.run.Attempt), zap.String("outcome", string(end.Outcome))}
+	if end.ExitCode != nil {
+		fields = append(fields, zap.Int("exit_code", *end.ExitCode))
+	}
+	if end.Message != "" {
+		fields = append(fields, zap.String("error", end.Message))
+	}
+	s.log.Warn("an attempt ended that has lost its lease: another one decides", fields...)
 }
 
 func (s *Scheduler) logEnd(t *task, end jobstore.End) {

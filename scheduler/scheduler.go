@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,7 +32,6 @@ type Options struct {
 	Node     jobstore.Node
 	Slots    int           // runs at once on this node (max_concurrent_runs)
 	Grace    time.Duration // how long Run lets running work end (shutdown_grace)
-	Solo     bool          // no other daemon can use this store: a lease that could not be renewed is still held
 	Keep     Retention
 	Observer Observer
 	Log      *zap.Logger
@@ -51,22 +52,38 @@ type Scheduler struct {
 	loaded sync.RWMutex // loops hold it to read jobs; Load to change them
 	jobs   map[string]*Job
 	own    map[int64]string // hashes of the jobs of which store and node agree, by id
+	loads  int              // counts loads, so that an older list is not adopted
 	strays strays
 
 	kickFire, kickWork chan struct{}
 
 	mu       sync.Mutex
 	tasks    map[jobstore.Lease]*task
-	reserved int  // slots promised to a call under way
-	backlog  bool // claimable runs were left for lack of slots
+	reserved int                // slots promised to a call under way
+	backlog  bool               // claimable runs were left for lack of slots
+	draining bool               // nothing is begun any more
+	troubled map[string]trouble // by operation on the store, while it fails
 
-	work    context.Context // what attempts run under; set by Run
-	record  context.Context // what outcomes are recorded under; outlives work
-	ends    chan ended
+	work   stoppable     // what attempts run under
+	record stoppable     // what outcomes are recorded under; outlives work
+	abort  chan struct{} // closed when what runs has no time left
+	ends   chan ended
+
+	clock   clock
 	offset  atomic.Int64 // node clock minus store clock, nanoseconds
 	trusted atomic.Bool  // the store's clock is believed
-	alone   atomic.Bool  // no other living node was seen lately
 	shaken  atomic.Bool  // leases may be stale: renew before claiming
+}
+
+// stoppable is a context with its stop.
+type stoppable struct {
+	context.Context
+	stop context.CancelCauseFunc
+}
+
+func newStoppable() stoppable {
+	ctx, stop := context.WithCancelCause(context.Background())
+	return stoppable{ctx, stop}
 }
 
 // New makes a scheduler that has no jobs yet.
@@ -75,8 +92,11 @@ func New(store jobstore.Store, opt Options) *Scheduler {
 		store: store, opt: opt, log: opt.Log,
 		jobs:     map[string]*Job{},
 		kickFire: make(chan struct{}, 1), kickWork: make(chan struct{}, 1),
-		tasks: map[jobstore.Lease]*task{},
+		tasks:    map[jobstore.Lease]*task{},
+		troubled: map[string]trouble{},
+		work:     newStoppable(), record: newStoppable(), abort: make(chan struct{}),
 		ends:  make(chan ended, 2*opt.Slots),
+		clock: clock{epoch: time.Now()},
 	}
 	s.strays.set(map[int64]string{})
 	s.trusted.Store(true)
@@ -86,32 +106,29 @@ func New(store jobstore.Store, opt Options) *Scheduler {
 // Run fires and works until ctx ends; then it starts nothing more, lets what
 // runs end for Grace, hands the rest back, and returns nil. When abort ends it
 // hands everything back at once. It returns an error only when the node's name
-// was taken over by another daemon. The node must have joined the store.
+// was taken over by another daemon. The node must have joined the store. A
+// Scheduler runs once.
 func (s *Scheduler) Run(ctx, abort context.Context) error {
-	base := context.WithoutCancel(ctx)
 	loops, fence := context.WithCancelCause(ctx)
 	defer fence(nil)
-	work, stopWork := context.WithCancelCause(base)
-	defer stopWork(nil)
-	record, stopRecording := context.WithCancel(base)
-	defer stopRecording()
-	s.work, s.record = work, record
+	defer s.work.stop(nil)
+	defer s.record.stop(nil)
 
 	var moving, recording, living sync.WaitGroup
 	drained := make(chan struct{})
 	moving.Go(func() { s.fireLoop(loops) })
-	moving.Go(func() { s.workLoop(loops, record, drained) })
-	recording.Go(func() { s.finishLoop(record, drained) })
+	moving.Go(func() { s.workLoop(loops, s.record, drained) })
+	recording.Go(func() { s.finishLoop(s.record, drained) })
 	living.Go(func() {
-		s.rescueLoop(record, func(err error) { stopWork(ErrLeaseLost); fence(err) })
+		s.rescueLoop(s.record, func(err error) { s.work.stop(ErrLeaseLost); fence(err) })
 	})
 
 	<-loops.Done()
-	s.drain(abort, stopWork, stopRecording)
+	s.drain(abort)
 	close(drained)
 	moving.Wait()
 	recording.Wait()
-	stopRecording()
+	s.record.stop(nil)
 	living.Wait()
 	if cause := context.Cause(loops); errors.Is(cause, jobstore.ErrNodeTaken) {
 		return fmt.Errorf("stopped: %w", cause)
@@ -124,7 +141,10 @@ func (s *Scheduler) Run(ctx, abort context.Context) error {
 const recordGrace = 5 * time.Second
 
 // drain waits until nothing runs, and stops what still runs after the grace.
-func (s *Scheduler) drain(abort context.Context, stopWork context.CancelCauseFunc, stopRecording func()) {
+func (s *Scheduler) drain(abort context.Context) {
+	s.mu.Lock()
+	s.draining = true
+	s.mu.Unlock()
 	if n := s.running(); n > 0 {
 		s.log.Info("shutting down: letting running work end, then handing it back",
 			zap.Int("runs", n), zap.Duration("grace", s.opt.Grace))
@@ -135,23 +155,24 @@ func (s *Scheduler) drain(abort context.Context, stopWork context.CancelCauseFun
 	defer poll.Stop()
 	var last <-chan time.Time
 	stop := func(why string) {
-		if last == nil {
-			s.log.Warn(why+": stopping running work and handing it back", zap.Int("runs", s.running()))
-			stopWork(ErrShutdown)
-			last = time.After(s.killGrace() + recordGrace)
-		}
+		s.log.Warn(why+": stopping running work and handing it back", zap.Int("runs", s.running()))
+		s.work.stop(ErrShutdown)
+		last = time.After(s.killGrace() + recordGrace)
 	}
 	aborted := abort.Done()
-	for s.running() > 0 {
+	for s.busy() {
 		select {
 		case <-aborted:
 			aborted = nil
+			close(s.abort)
 			stop("asked to end at once")
 		case <-grace.C:
-			stop("shutdown grace is over")
+			if last == nil {
+				stop("shutdown grace is over")
+			}
 		case <-last:
-			s.log.Error("the store did not take all outcomes: those runs will be taken over", zap.Int("runs", s.running()))
-			stopRecording()
+			s.log.Error("not all work could be ended and recorded in time: those runs will be taken over", zap.Int("runs", s.running()))
+			s.record.stop(nil)
 			return
 		case <-poll.C:
 		}
@@ -195,11 +216,17 @@ type Loaded struct {
 // Load makes jobs the node's jobs, after firing what is due by the old ones,
 // and reconciles the store with them, in one transaction (semantics 6).
 func (s *Scheduler) Load(ctx context.Context, jobs []*Job, revision int64) (Loaded, error) {
-	if s.work != nil {
-		s.fireDue(ctx)
+	if s.isDraining() {
+		return Loaded{}, fmt.Errorf("load jobs: %w", ErrShutdown)
+	}
+	if len(s.names()) > 0 {
+		if !s.fireDue(ctx) {
+			return Loaded{}, fmt.Errorf("load jobs: %w: its clock jumped ahead and is not believed yet", jobstore.ErrUnavailable)
+		}
 	}
 	s.loaded.Lock()
 	defer s.loaded.Unlock()
+	s.loads++
 	var out Loaded
 	state, err := s.store.Sync(ctx, func(state jobstore.SyncState) (jobstore.Changes, error) {
 		changes, err := Reconcile(jobs, revision, state)
@@ -236,6 +263,19 @@ func (s *Scheduler) adopt(stored []jobstore.Job) []string {
 		}
 	}
 	return s.strays.set(differ)
+}
+
+func (s *Scheduler) isDraining() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.draining
+}
+
+// names are the node's jobs.
+func (s *Scheduler) names() []string {
+	s.loaded.RLock()
+	defer s.loaded.RUnlock()
+	return slices.Collect(maps.Keys(s.jobs))
 }
 
 // Watch keeps waking the loops when another process changed the store, until

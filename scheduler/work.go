@@ -18,8 +18,8 @@ func (s *Scheduler) workLoop(ctx, tending context.Context, drained <-chan struct
 	var tended time.Time
 	for {
 		if time.Since(tended) >= tick || s.shaken.Load() {
-			// What another node may have taken over must be known before this one
-			// claims: after an outage its own runs look like abandoned ones.
+			// After an outage the node renews before it claims: its own runs look
+			// like abandoned ones, to others at least.
 			if s.tend(tending) {
 				s.shaken.Store(false)
 			}
@@ -49,15 +49,19 @@ func (s *Scheduler) workLoop(ctx, tending context.Context, drained <-chan struct
 
 // claim leases what the node has slots for, and returns how long to wait.
 func (s *Scheduler) claim(ctx context.Context) time.Duration {
-	s.loaded.RLock()
+	if !s.loaded.TryRLock() {
+		return 50 * time.Millisecond // a file is being loaded: leases come first
+	}
 	defer s.loaded.RUnlock()
 	slots := s.reserve(claimAtMost)
 	if slots == 0 {
 		s.setBacklog(true)
 		return tick
 	}
-	got, err := s.store.Claim(ctx, jobstore.ClaimRequest{
-		Node: s.opt.Node.Name, Lease: LeaseTime, Limit: slots, Exclude: s.strays.ids(),
+	// What has begun to be leased is leased: a stop in the middle would leave
+	// runs that nobody works on until their lease ends.
+	got, err := s.store.Claim(context.WithoutCancel(ctx), jobstore.ClaimRequest{
+		Node: s.opt.Node.Name, Lease: LeaseTime, Limit: slots, Exclude: s.strays.ids(), Held: s.held(),
 		Accept: func(id int64, hash string) bool { return s.own[id] == hash },
 	})
 	s.begin(got.Runs, slots)
@@ -65,6 +69,7 @@ func (s *Scheduler) claim(ctx context.Context) time.Duration {
 		s.storeFailed(ctx, "claim", "claim runs", err)
 		return outageRetry
 	}
+	s.storeWorks("claim")
 	s.setBacklog(len(got.Runs) == slots)
 	s.claimed(got)
 	if len(got.Runs)+len(got.Settled) > 0 {
@@ -102,16 +107,14 @@ func (s *Scheduler) tend(ctx context.Context) bool {
 	for lease := range tasks {
 		leases = append(leases, lease)
 	}
-	asked := time.Now()
 	signals, err := s.store.Extend(ctx, jobstore.ExtendRequest{Node: s.opt.Node.Name, Lease: LeaseTime, Leases: leases})
 	if err != nil {
+		// What runs goes on, for its effect is already out there. When the store
+		// is back the lease is renewed, unless another node has taken over.
 		s.storeFailed(ctx, "extend", "renew leases", err)
-		s.giveUp(tasks)
 		return false
 	}
-	for _, t := range tasks {
-		t.renewed = asked
-	}
+	s.storeWorks("extend")
 	for _, lease := range signals.Lost {
 		if t := tasks[lease]; t != nil && !t.ending.Load() {
 			s.opt.Observer.Leases(1, 0)
@@ -126,21 +129,6 @@ func (s *Scheduler) tend(ctx context.Context) bool {
 	}
 	s.report(ctx, tasks)
 	return true
-}
-
-// giveUp stops attempts whose lease could not be renewed in time: another node
-// may have begun them. A node that is alone keeps them, for nobody can have.
-func (s *Scheduler) giveUp(tasks map[jobstore.Lease]*task) {
-	if s.opt.Solo || s.alone.Load() {
-		return
-	}
-	for _, t := range tasks {
-		if time.Since(t.renewed) > LeaseTime && !t.ending.Load() {
-			s.opt.Observer.Leases(1, 0)
-			s.log.Warn("lease could not be renewed in time: stopping the attempt", zap.String("key", t.run.Key), zap.Int("attempt", t.run.Attempt))
-			t.stop(ErrLeaseLost)
-		}
-	}
 }
 
 // report stores the output of attempts that wrote something since last time.
@@ -160,6 +148,7 @@ func (s *Scheduler) report(ctx context.Context, tasks map[jobstore.Lease]*task) 
 		s.storeFailed(ctx, "report", "store output", err)
 		return
 	}
+	s.storeWorks("report")
 	for i, o := range outputs {
 		tasks[o.Lease].reported = sizes[i]
 	}

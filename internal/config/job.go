@@ -55,6 +55,7 @@ func (c *jobCheck) scheduled(def jobstore.Definition, schedule *scheduler.Schedu
 		OnResume:         jobstore.ResumePolicy(orElse(c.OnResume, string(jobstore.ResumeSkip))),
 		RenamedFrom:      c.RenamedFrom,
 		Timeout:          time.Duration(c.Timeout),
+		KillGrace:        max(c.common().KillGrace, 0),
 		Description:      c.Description,
 		Labels:           c.Labels,
 	}

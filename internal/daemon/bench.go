@@ -194,7 +194,7 @@ func benchScheduler(ctx context.Context, store jobstore.Store, obs scheduler.Obs
 		return nil, benchRun{}, err
 	}
 	return scheduler.New(store, scheduler.Options{
-		Node: node, Slots: slots, Grace: 30 * time.Second, Solo: true, Observer: obs, Log: log,
+		Node: node, Slots: slots, Grace: 30 * time.Second, Observer: obs, Log: log,
 	}), benchRun{ctx}, nil
 }
 

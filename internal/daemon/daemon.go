@@ -50,6 +50,7 @@ type daemon struct {
 	scheduler *scheduler.Scheduler
 	recorder  *metrics.Recorder
 	notify    *notifier
+	hangups   chan os.Signal
 	reloads   reloads
 }
 
@@ -66,12 +67,9 @@ func Run(ctx, abort context.Context, opt Options) (err error) {
 		// Idle most of the time: memory counts for more than the collector's work.
 		debug.SetGCPercent(50)
 	}
-	d := &daemon{opt: opt, log: opt.Log, cfg: cfg, notify: newNotifier(opt.Log)}
-	listener, err := listen(cfg.Listen)
-	if err != nil {
-		return err
-	}
-	defer listener.Close()
+	d := &daemon{opt: opt, log: opt.Log, cfg: cfg, notify: newNotifier(opt.Log), hangups: make(chan os.Signal, 1)}
+	signal.Notify(d.hangups, syscall.SIGHUP) // from the first moment on it does not end the process
+	defer signal.Stop(d.hangups)
 	if err := d.open(ctx); err != nil {
 		return err
 	}
@@ -81,11 +79,16 @@ func Run(ctx, abort context.Context, opt Options) (err error) {
 		return err
 	}
 	defer d.leave(node)
+	listener, err := listen(cfg.Listen) // after the store, which tells of another daemon
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
 
 	registry := prometheus.NewRegistry()
 	d.recorder = metrics.NewRecorder(registry)
 	d.scheduler = scheduler.New(d.store, scheduler.Options{
-		Node: node, Slots: cfg.MaxConcurrentRuns, Grace: cfg.ShutdownGrace, Solo: !isPostgres(d.storeAddress()),
+		Node: node, Slots: cfg.MaxConcurrentRuns, Grace: cfg.ShutdownGrace,
 		Keep:     scheduler.Retention{Runs: cfg.Retention.Runs, Output: cfg.Retention.Output},
 		Observer: d.recorder, Log: d.log, Pulse: d.notify.pulse, Installation: installation(d.storeAddress()),
 	})
@@ -141,7 +144,7 @@ func (d *daemon) join(ctx context.Context) (jobstore.Node, error) {
 	if err != nil {
 		return node, fmt.Errorf("name this node: %w", err)
 	}
-	node.ConfigHash, node.ConfigAt, node.Revision = d.cfg.Hash, time.Now(), d.cfg.Revision
+	node.ConfigHash, node.ConfigAt, node.Revision = jobsHash(d.cfg), time.Now(), d.cfg.Revision
 	rows, err := d.store.Nodes(ctx)
 	if err != nil {
 		return node, err
@@ -159,7 +162,7 @@ func (d *daemon) join(ctx context.Context) (jobstore.Node, error) {
 		err = d.awaitSilence(ctx, node, held)
 	}
 	if errors.Is(err, jobstore.ErrNodeTaken) {
-		return node, fmt.Errorf("node %q: %w; give each daemon a `node:` of its own", node.Name, err)
+		return node, fmt.Errorf("node %q: %w", node.Name, err)
 	}
 	return node, err
 }
@@ -217,9 +220,9 @@ func (d *daemon) start(ctx context.Context, cfg *config.Config) error {
 // serve runs everything until ctx ends. Metrics and health are served until
 // the last run has been handed back.
 func (d *daemon) serve(ctx, abort context.Context, listener net.Listener, registry *prometheus.Registry) error {
-	server := web.NewServer(d.handler(registry))
 	running, stop := context.WithCancel(ctx)
 	defer stop()
+	server := web.NewServer(d.handler(running, registry))
 	side, stopSide := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSide()
 
@@ -257,19 +260,4 @@ func closeServer(server *http.Server) error {
 		return server.Close()
 	}
 	return nil
-}
-
-// onHangup calls reload for every SIGHUP until ctx ends.
-func onHangup(ctx context.Context, reload func()) {
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	defer signal.Stop(hup)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-hup:
-			reload()
-		}
-	}
 }

@@ -24,7 +24,7 @@ func (d *daemon) registerMetrics(registry *prometheus.Registry) {
 	registry.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		metrics.NewCollector(metrics.Source{
-			Store: d.store, Timeout: scrapeTimeout, Overdue: d.scheduler.Overdue,
+			Store: d.store, Timeout: scrapeTimeout, Overdue: d.scheduler.Overdue, Current: d.scheduler.HasTarget,
 			Node: func() metrics.NodeState {
 				stats := d.scheduler.Stats()
 				return metrics.NodeState{ClockOffset: stats.ClockOffset, Mismatched: stats.Strays}
@@ -41,7 +41,7 @@ func (d *daemon) registerMetrics(registry *prometheus.Registry) {
 	registry.MustRegister(build)
 }
 
-func (d *daemon) handler(registry *prometheus.Registry) http.Handler {
+func (d *daemon) handler(running context.Context, registry *prometheus.Registry) http.Handler {
 	local := web.IsLocal(d.cfg.Listen)
 	if !local {
 		d.log.Info("only /metrics, /healthz and /readyz are served: `listen` is no loopback address; reload with SIGHUP", zap.String("listen", d.cfg.Listen))
@@ -49,7 +49,7 @@ func (d *daemon) handler(registry *prometheus.Registry) http.Handler {
 	return web.NewHandler(web.Options{
 		Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}),
 		Ready:   d.ready,
-		Reload:  func(ctx context.Context) error { return d.reload(context.WithoutCancel(ctx), "POST /-/reload") },
+		Reload:  func(context.Context) error { return d.reload(running, "POST /-/reload") },
 		Local:   local, Log: d.log,
 	})
 }

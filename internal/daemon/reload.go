@@ -2,7 +2,10 @@ package daemon
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,6 +26,7 @@ type reloads struct {
 	files []string // what to watch
 	err   error    // of the last load
 	bell  chan struct{}
+	again chan struct{} // a load failed for want of the store: it is to be tried again
 }
 
 // reload loads the file again. A file with an error changes nothing: the old
@@ -30,6 +34,9 @@ type reloads struct {
 func (d *daemon) reload(ctx context.Context, why string) error {
 	d.reloads.mu.Lock()
 	defer d.reloads.mu.Unlock()
+	if ctx.Err() != nil {
+		return fmt.Errorf("reload: %w", scheduler.ErrShutdown)
+	}
 	d.notify.reloading()
 	cfg, err := config.Load(d.opt.ConfigPath, config.Options{})
 	if err == nil {
@@ -40,7 +47,7 @@ func (d *daemon) reload(ctx context.Context, why string) error {
 	}
 	if err != nil {
 		d.reloadFailed(why, err)
-		d.notify.reloaded("the file has errors; the old definitions go on")
+		d.notify.reloaded("the file is not loaded; the old definitions go on")
 		return err
 	}
 	d.log.Info("config loaded", zap.String("because", why), zap.Int("jobs", len(cfg.Jobs)))
@@ -55,6 +62,11 @@ func (d *daemon) reloadFailed(why string, err error) {
 	d.reloads.err = err
 	d.recorder.Reloaded(nil, time.Time{})
 	d.scheduler.Describe(func(n *jobstore.Node) { n.ConfigErr = err.Error() })
+	if errors.Is(err, jobstore.ErrUnavailable) {
+		// The store may have taken it and its reply is lost, or will take it later:
+		// either way the next load puts store and node in step.
+		ring(d.reloads.again)
+	}
 	var faults config.Errors
 	if !errors.As(err, &faults) {
 		d.log.Error("config not loaded, the old definitions go on", zap.String("because", why), zap.Error(err))
@@ -90,16 +102,29 @@ func (d *daemon) loadLocked(ctx context.Context, cfg *config.Config) (scheduler.
 		d.log.Warn("histograms have no job_name any more: there are too many jobs", zap.Int("jobs", len(names)))
 	}
 	d.scheduler.Describe(func(n *jobstore.Node) {
-		n.ConfigErr, n.ConfigHash, n.ConfigAt, n.Revision = "", cfg.Hash, time.Now(), cfg.Revision
+		n.ConfigErr, n.ConfigHash, n.ConfigAt, n.Revision = "", jobsHash(cfg), time.Now(), cfg.Revision
 	})
 	d.tellChanges(cfg, loaded)
-	if d.reloads.bell != nil {
-		select {
-		case d.reloads.bell <- struct{}{}:
-		default:
-		}
-	}
+	ring(d.reloads.bell)
 	return loaded, nil
+}
+
+// ring wakes the watching loop; a nil bell has nobody to wake.
+func ring(bell chan struct{}) {
+	select {
+	case bell <- struct{}{}:
+	default:
+	}
+}
+
+// jobsHash tells files apart whose jobs differ; where a node listens and what it
+// is called is its own affair.
+func jobsHash(cfg *config.Config) string {
+	sum := sha256.New()
+	for i := range cfg.Jobs {
+		fmt.Fprintf(sum, "%q %q\n", cfg.Jobs[i].Name, cfg.Jobs[i].Hash)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
 func (d *daemon) tellChanges(cfg *config.Config, loaded scheduler.Loaded) {
@@ -134,13 +159,29 @@ func startOnly(was, is *config.Config) []string {
 // and ConfigMaps change it in several steps.
 const settle = 300 * time.Millisecond
 
+// reloadAgain is after how long a load that the store could not take is tried
+// again.
+const reloadAgain = 3 * time.Second
+
+// onHangup reloads for every SIGHUP until ctx ends.
+func (d *daemon) onHangup(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.hangups:
+			_ = d.reload(ctx, "SIGHUP")
+		}
+	}
+}
+
 // watchConfig reloads on SIGHUP and when a file changes, until ctx ends. It
 // watches directories, not files: ConfigMaps and editors swap what a name
 // stands for.
 func (d *daemon) watchConfig(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	wg.Go(func() { onHangup(ctx, func() { _ = d.reload(ctx, "SIGHUP") }) })
+	wg.Go(func() { d.onHangup(ctx) })
 
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -150,7 +191,7 @@ func (d *daemon) watchConfig(ctx context.Context) {
 	defer watcher.Close()
 	bell := make(chan struct{}, 1)
 	d.reloads.mu.Lock()
-	d.reloads.bell = bell
+	d.reloads.bell, d.reloads.again = bell, make(chan struct{}, 1)
 	d.reloads.mu.Unlock()
 	bell <- struct{}{}
 	var quiet <-chan time.Time
@@ -172,6 +213,8 @@ func (d *daemon) watchConfig(ctx context.Context) {
 		case <-quiet:
 			quiet = nil
 			_ = d.reload(ctx, "file changed")
+		case <-d.reloads.again:
+			quiet = time.After(reloadAgain)
 		}
 	}
 }

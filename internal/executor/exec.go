@@ -121,7 +121,7 @@ func (e *Exec) Execute(ctx context.Context, try scheduler.Try) scheduler.Result 
 	if a.child.hasExited() { // also where ctx has ended at the same moment
 		return e.ended(a)
 	}
-	return e.stop(ctx, a, began)
+	return e.stop(ctx, a, began, try.Abort)
 }
 
 // attempt is a command that runs.
@@ -182,16 +182,13 @@ func (e *Exec) ended(a attempt) scheduler.Result {
 
 // stop ends a command whose time is up: SIGTERM, and SIGKILL after the grace
 // (semantics 5, "Cancel and time out").
-func (e *Exec) stop(ctx context.Context, a attempt, began time.Time) scheduler.Result {
+func (e *Exec) stop(ctx context.Context, a attempt, began time.Time, abort <-chan struct{}) scheduler.Result {
 	_, _ = a.family.signal(syscall.SIGTERM) // what it misses is found again below
-	within := time.NewTimer(max(e.grace, 0))
-	defer within.Stop()
-	over := time.Now().Add(max(e.grace, 0))
-	heeded := true
-	select {
-	case <-a.child.exited:
-	case <-within.C:
-		heeded = false
+	grace := max(e.grace, 0)
+	over := time.Now().Add(grace)
+	heeded := a.child.exits(grace, abort)
+	if aborted(abort) {
+		over = time.Now()
 	}
 	rest := ""
 	if !a.family.gone(time.Until(over)) {
@@ -209,11 +206,42 @@ func (e *Exec) stop(ctx context.Context, a attempt, began time.Time) scheduler.R
 	}
 	code, text := describe(a.child.wait())
 	if !heeded {
-		text = fmt.Sprintf("SIGTERM did not end it within %s: %s", max(e.grace, 0), text)
+		text = fmt.Sprintf("SIGTERM did not end it in time: %s", text)
 	}
 	res := stopped(ctx, began, text+rest)
 	res.ExitCode = &code
 	return res
+}
+
+// abortGrace is how long a command has from SIGTERM on once the daemon was asked
+// to end at once.
+const abortGrace = time.Second
+
+// exits waits for the child's end, as long as there is time.
+func (c *child) exits(grace time.Duration, abort <-chan struct{}) bool {
+	began := time.Now()
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	for {
+		select {
+		case <-c.exited:
+			return true
+		case <-timer.C:
+			return false
+		case <-abort:
+			abort = nil
+			timer.Reset(max(min(grace, abortGrace)-time.Since(began), 0))
+		}
+	}
+}
+
+func aborted(abort <-chan struct{}) bool {
+	select {
+	case <-abort:
+		return true
+	default:
+		return false
+	}
 }
 
 // describe gives a shell's number for how a process ended, and words.

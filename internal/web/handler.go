@@ -27,10 +27,10 @@ type Options struct {
 	Log   *zap.Logger
 }
 
-// NewHandler returns the handler. Metrics and health are open to all. Reload
-// exists on loopback addresses alone, answers to loopback names in Host alone
-// (a page elsewhere must not reach it by rebinding its name), and refuses
-// requests that a browser sent from another origin.
+// NewHandler returns the handler. Metrics and health need no token. On a loopback
+// address it answers to loopback names in Host alone (a page elsewhere must not
+// reach it by rebinding its name); there alone is reload, which refuses requests
+// that a browser sent from another origin.
 func NewHandler(opt Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", opt.Metrics)
@@ -46,11 +46,11 @@ func NewHandler(opt Options) http.Handler {
 		}
 		answer(w, http.StatusOK, "ready")
 	})
-	if opt.Local {
-		reload := http.NewCrossOriginProtection().Handler(reloadHandler(opt))
-		mux.Handle("POST /-/reload", loopbackHost(reload))
+	if !opt.Local {
+		return mux
 	}
-	return mux
+	mux.Handle("POST /-/reload", http.NewCrossOriginProtection().Handler(reloadHandler(opt)))
+	return loopbackHost(mux)
 }
 
 func reloadHandler(opt Options) http.Handler {

@@ -17,7 +17,7 @@ func (s *Store) Claim(ctx context.Context, req jobstore.ClaimRequest) (out jobst
 	err = s.transact(ctx, "claim runs", func(ctx context.Context, t *txn) error {
 		c := claim{
 			req: req, t: t, lanes: newLanes(),
-			exclude: append([]int64{}, req.Exclude...), seen: []int64{},
+			exclude: append([]int64{}, req.Exclude...), seen: append([]int64{}, req.Held...),
 		}
 		for more := true; more; {
 			var err error
@@ -43,7 +43,7 @@ type claim struct {
 	t       *txn
 	lanes   *lanes
 	exclude []int64 // jobs to look past
-	seen    []int64 // runs that the transaction has locked
+	seen    []int64 // runs to look past: the node's own, and those that the transaction has locked
 	rounds  int
 
 	was     map[int64]jobstore.Run // as they were, by id
@@ -96,7 +96,7 @@ func (c *claim) round(ctx context.Context) (again bool, err error) {
 		c.consider(run)
 	}
 	full := len(found) == limit
-	c.more = full && len(c.begun) == c.req.Limit
+	c.more = full && (len(c.begun) == c.req.Limit || c.rounds == maxRounds)
 	return full && c.rounds < maxRounds && (len(c.out.Refused) > refused || len(c.settled) > settled), nil
 }
 
@@ -119,7 +119,41 @@ func (c *claim) know(ctx context.Context, found []jobstore.Run) error {
 	b := c.t.pipeline()
 	c.lanes.queueRules(b, ids)
 	c.lanes.queueTargets(b, selectTargets, keys)
+	queueLosses(b, found)
 	return c.t.send(ctx, b)
+}
+
+// The attempts that were lost in a row, the newest ones, by run.
+const selectLosses = `
+SELECT a.run_id, count(*)
+FROM tidemark_attempts a
+WHERE a.run_id = ANY ($1::bigint[]) AND a.outcome = 'lost'
+  AND NOT EXISTS (SELECT FROM tidemark_attempts o
+                  WHERE o.run_id = a.run_id AND o.attempt > a.attempt AND o.outcome <> 'lost')
+GROUP BY a.run_id`
+
+// queueLosses reads how often runs that are to be taken over were lost before.
+func queueLosses(b *pgx.Batch, found []jobstore.Run) {
+	lost := map[int64]*jobstore.Run{}
+	var ids []int64
+	for i := range found {
+		if r := &found[i]; r.State == jobstore.Running && r.Attempt >= jobstore.MaxLosses {
+			lost[r.ID] = r
+			ids = append(ids, r.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return
+	}
+	b.Queue(selectLosses, ids).Query(func(rows pgx.Rows) error {
+		var id int64
+		var n int
+		_, err := pgx.ForEachRow(rows, []any{&id, &n}, func() error {
+			lost[id].Losses = n
+			return nil
+		})
+		return err
+	})
 }
 
 // consider decides about one run that the transaction has locked.

@@ -128,8 +128,11 @@ func (f *firing) decide(ctx context.Context, t *txn) error {
 	).Query(f.lanes.takeRules)
 	queueNow(b, &f.lanes.now)
 	if len(keys) > 0 {
-		f.lanes.queueTargets(b, selectTargets, keys)
+		// Each statement sees the state at its own start. In this order a run that
+		// ends in between is either still seen, and looked at again under the
+		// lock, or its watermark is seen too.
 		f.lanes.queueOpen(b, selectOpen, keys)
+		f.lanes.queueTargets(b, selectTargets, keys)
 	}
 	if err := t.send(ctx, b); err != nil {
 		return err

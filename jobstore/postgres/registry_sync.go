@@ -29,9 +29,14 @@ FOR NO KEY UPDATE`
 // older clock than the one that made it.
 const selectClock = `SELECT clock_timestamp()`
 
+// Tens of thousands of jobs may be written at once, and no loop waits for it:
+// Sync takes so many times as long as other calls may.
+const syncTimeouts = 4
+
 // Sync implements jobstore.Registry.
 func (s *Store) Sync(ctx context.Context, decide func(jobstore.SyncState) (jobstore.Changes, error)) (out jobstore.SyncState, err error) {
-	err = s.transact(ctx, "reconcile jobs", func(ctx context.Context, t *txn) error {
+	patient := Store{pool: s.pool, timeout: syncTimeouts * s.timeout}
+	err = patient.transact(ctx, "reconcile jobs", func(ctx context.Context, t *txn) error {
 		y := reconciling{t: t, jobs: map[int64]*jobstore.Job{}}
 		if err := y.read(ctx); err != nil {
 			return err

@@ -30,6 +30,7 @@ type claim struct {
 	idle    map[int64]bool // jobs that are paused: only what has started
 	asked   []int64        // in the order in which Accept refused them
 	take    []int64        // runs to be begun
+	held    map[int64]bool // runs that the node works on
 }
 
 const (
@@ -42,6 +43,10 @@ const (
 
 func (c *claim) claim() (out jobstore.Claimed, err error) {
 	out.Now = c.t.now
+	c.held = map[int64]bool{}
+	for _, id := range c.req.Held {
+		c.held[id] = true
+	}
 	more := false
 	if c.req.Limit > 0 {
 		if more, err = c.choose(); err != nil {
@@ -164,7 +169,7 @@ func (c *claim) know(found []candidate) error {
 func (c *claim) mayTake(r candidate) bool {
 	job := c.jobs[r.job]
 	switch {
-	case job == nil || c.refused[r.job]:
+	case job == nil || c.refused[r.job] || c.held[r.id]:
 		return false
 	case !job.RemovedAt.IsZero():
 		return true
@@ -198,6 +203,9 @@ func (c *claim) begin(lanes *lanes, out *jobstore.Claimed) (left bool, err error
 		e := lanes.runs[id]
 		lane := lanes.lane(e.JobID, e.Target)
 		was := e.Run
+		if was.Losses, err = c.t.losses(&was); err != nil {
+			return left, err
+		}
 		run := c.next(&was, lane)
 		if run.State != jobstore.Running {
 			lane.end(e, run)
@@ -216,6 +224,21 @@ func (c *claim) begin(lanes *lanes, out *jobstore.Claimed) (left bool, err error
 		out.Runs = append(out.Runs, run)
 	}
 	return left, nil
+}
+
+// The attempts that were lost in a row, the newest ones.
+const sqlLosses = `SELECT count(*) FROM tidemark_attempts AS a
+WHERE a.run_id = ?1 AND a.outcome = 'lost'
+  AND NOT EXISTS (SELECT 1 FROM tidemark_attempts AS o
+                  WHERE o.run_id = ?1 AND o.attempt > a.attempt AND o.outcome <> 'lost')`
+
+// losses is how often a run that is to be taken over was lost before.
+func (t *tx) losses(run *jobstore.Run) (n int, err error) {
+	if run.State != jobstore.Running || run.Attempt < jobstore.MaxLosses {
+		return 0, nil
+	}
+	err = t.queryRow(sqlLosses, run.ID).Scan(&n)
+	return n, err
 }
 
 // next is what becomes of the run.

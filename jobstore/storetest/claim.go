@@ -16,6 +16,8 @@ func claimTests() []test {
 		{"a run that another has covered is skipped where the job uses its window", testClaimCovered},
 		{"a retry of another definition fails for review", testClaimFingerprint},
 		{"a run whose lease has ended is taken over", testClaimTakeover},
+		{"a node does not take its own run over", testClaimHeld},
+		{"a run that loses its worker five times in a row fails for review", testClaimLosses},
 		{"a takeover of a run to be canceled ends it", testClaimCanceled},
 		{"next is when a retry or the end of a lease comes up", testClaimNext},
 	}
@@ -185,6 +187,39 @@ func testClaimTakeover(f *fixture) {
 	}
 	if own := f.finish(succeeded(taken))[0]; own.Stale || own.Run.State != jobstore.Succeeded {
 		f.Errorf("the new attempt ended as %+v", own)
+	}
+}
+
+func testClaimHeld(f *fixture) {
+	mine, other := f.startLost(f.create("a"), f.at(-10)), f.startLost(f.create("b"), f.at(-10))
+	got, err := f.a.Claim(f.ctx, jobstore.ClaimRequest{Node: node, Lease: lease, Limit: 9, Held: []int64{mine.ID}})
+	f.ok(err)
+	f.same("taken over", keysOf(got.Runs), []string{other.Key})
+	f.wants(mine.Key, jobstore.Running, "")
+}
+
+func testClaimLosses(f *fixture) {
+	run := f.startLost(f.create("a"), f.at(-10))
+	lose := func() jobstore.Claimed {
+		got, err := f.b.Claim(f.ctx, jobstore.ClaimRequest{Node: "n2", Lease: ended, Limit: 9})
+		f.ok(err)
+		return got
+	}
+	for range 3 {
+		lose()
+	}
+	// One that ended otherwise in between: the count begins anew.
+	taken := f.claim(9).Runs[0]
+	f.finish(jobstore.End{Lease: leaseOf(taken), State: jobstore.Retrying, Outcome: jobstore.AttemptHandedBack})
+	for i := range jobstore.MaxLosses {
+		if got := lose(); len(got.Runs) != 1 {
+			f.Fatalf("after %d losses: %+v", i, got)
+		}
+	}
+	got := f.claim(9)
+	f.same("settled", keysOf(got.Settled), []string{run.Key})
+	if r := f.wants(run.Key, jobstore.Failed, jobstore.ReasonLosses); !r.Review || len(got.Runs) != 0 {
+		f.Errorf("it ended as %+v", r)
 	}
 }
 

@@ -15,6 +15,7 @@ func raceTests() []test {
 		{"ten thousand fires of two nodes: each key once, none lost", testFireRace},
 		{"claimers never lease the same run", testClaimRace},
 		{"an end and a fire at once: no two run, and none waits for ever", testOverlapRace},
+		{"a fire beside an end: windows tile all the same", testTileRace},
 		{"two results of one attempt: one counts", testFinishRace},
 		{"one key triggered fifty times at once is one run", testTriggerRace},
 		{"nodes that load the same file at once create each job once", testSyncRace},
@@ -241,6 +242,46 @@ func testOverlapRace(f *fixture) {
 		f.ok(work(f.b, f.claim(2).Runs))
 	}
 	f.balanced()
+}
+
+func testTileRace(f *fixture) {
+	const jobs, rounds = 40, 15
+	var firings func(k int) []jobstore.Firing
+	for i := range jobs {
+		f.create(fmt.Sprintf("job-%02d", i), windowed)
+	}
+	firings = func(k int) (out []jobstore.Firing) {
+		for i := range jobs {
+			out = append(out, f.plan(f.job(fmt.Sprintf("job-%02d", i)), "", f.at(k-rounds)))
+		}
+		return out
+	}
+	running := f.fire(jobs, firings(0)...).Leased
+	for k := 1; k < rounds; k++ {
+		next := firings(k)
+		var leased []jobstore.Run
+		var both sync.WaitGroup
+		both.Go(func() { leased = f.fire(jobs, next...).Leased })
+		both.Go(func() {
+			for i := 0; i < len(running); i += 5 {
+				for _, run := range running[i:min(i+5, len(running))] {
+					_, err := f.b.Finish(f.ctx, []jobstore.End{succeeded(run)})
+					f.ok(err)
+				}
+			}
+		})
+		both.Wait()
+		running = append(leased, f.claim(jobs).Runs...)
+	}
+	for i := range jobs {
+		runs, err := f.a.Runs(f.ctx, jobstore.RunFilter{Job: fmt.Sprintf("job-%02d", i), States: []jobstore.State{jobstore.Succeeded}})
+		f.ok(err)
+		for n := 1; n < len(runs); n++ {
+			if !runs[n-1].WindowFrom.Equal(runs[n].WindowTo) {
+				f.Errorf("%s begins at %v, %s ended at %v", runs[n-1].Key, runs[n-1].WindowFrom, runs[n].Key, runs[n].WindowTo)
+			}
+		}
+	}
 }
 
 func testFinishRace(f *fixture) {
