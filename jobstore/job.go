@@ -1,6 +1,9 @@
 package jobstore
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Overlap says what a due run does while as many runs of its (job, target) as
 // are allowed are active (semantics 4).
@@ -109,6 +112,32 @@ func (p Pause) Replace(next Pause, filePaused bool, now time.Time) Pause {
 		out.Until = time.Time{}
 	}
 	return out
+}
+
+// PausedByFile is who pauses a job whose file says `paused: true`.
+const PausedByFile = "file"
+
+// FilePause is the pause that the file begins at now.
+func FilePause(now time.Time) Pause {
+	return Pause{At: now, Reason: "`paused: true` in the file", By: PausedByFile}
+}
+
+// Unpause is the pause after a person has ended theirs at now. The file's
+// outlasts it: then a pause is still there. ErrState where there is none of a
+// person's.
+func (p Pause) Unpause(policy ResumePolicy, filePaused bool, now time.Time) (Pause, error) {
+	switch {
+	case filePaused && p.By == PausedByFile:
+		return p, fmt.Errorf("%w: the file says `paused: true`", ErrState)
+	case !p.Active(now):
+		return p, fmt.Errorf("%w: it is not paused", ErrState)
+	case filePaused:
+		file := FilePause(now)
+		file.At = p.At
+		return file, nil
+	}
+	p.ResumedAt, p.Policy = now, policy
+	return p, nil
 }
 
 // Target is the state of one (job, target).

@@ -29,10 +29,10 @@ type Registry interface {
 	Sync(ctx context.Context, decide func(SyncState) (Changes, error)) (SyncState, error)
 	// Jobs lists jobs by name. Without names: all that are not removed.
 	Jobs(ctx context.Context, names ...string) ([]Job, error)
-	// Agenda is Jobs of all jobs that are not removed, without the texts of their
+	// Agenda lists all jobs, removed ones included, without the texts of their
 	// definitions: what is asked for again and again.
 	Agenda(ctx context.Context) ([]Job, error)
-	// Targets lists the targets of all jobs that are not removed.
+	// Targets lists the targets of all jobs, removed ones included.
 	Targets(ctx context.Context) ([]Target, error)
 	// Backlog counts open runs by job name and state; never history.
 	Backlog(ctx context.Context) (map[string]map[State]int64, error)

@@ -90,6 +90,7 @@ func (c *Collector) collectStore(ctx context.Context, gauge func(*prometheus.Des
 	if err != nil {
 		return err
 	}
+	jobs = slices.DeleteFunc(jobs, func(j jobstore.Job) bool { return !j.RemovedAt.IsZero() })
 	targets, err := c.src.Store.Targets(ctx)
 	if err != nil {
 		return err

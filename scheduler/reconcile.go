@@ -114,19 +114,17 @@ func (r *reconciler) update(job *Job, old *jobstore.Job, reschedule bool) {
 	switch {
 	case job.FilePaused && (!u.Pause.Active(r.now) || !u.Pause.Until.IsZero()):
 		u.Pause = r.filePause(u.Pause)
-	case !job.FilePaused && old.FilePaused && u.Pause.By == pausedByFile:
+	case !job.FilePaused && old.FilePaused && u.Pause.By == jobstore.PausedByFile:
 		u.Pause.ResumedAt = r.now
 	}
 	r.out.Update = append(r.out.Update, u)
 }
 
-const pausedByFile = "file"
-
 // filePause is the pause of a job that the file pauses, and lasts until the file
 // ends it. It takes the place of one that a person has set an end to; one
 // without an end stays the person's, and outlasts the file's.
 func (r *reconciler) filePause(old jobstore.Pause) jobstore.Pause {
-	p := jobstore.Pause{At: r.now, Reason: "`paused: true` in the file", By: pausedByFile}
+	p := jobstore.FilePause(r.now)
 	if old.Active(r.now) {
 		p.At = old.At
 	}

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
@@ -171,7 +172,7 @@ func TestPausedInTheFile(t *testing.T) {
 	paused := testJob(t, "a", "0 * * * *", func(j *Job) { j.FilePaused, j.Hash = true, "paused" })
 	state := jobstore.SyncState{Now: at("09:30:00"), Jobs: []jobstore.Job{stored(job, 7, at("09:00:00"))}}
 	u := reconcile(t, []*Job{paused}, 0, state).Update[0]
-	if !u.Pause.At.Equal(state.Now) || u.Pause.By != pausedByFile {
+	if !u.Pause.At.Equal(state.Now) || u.Pause.By != jobstore.PausedByFile {
 		t.Fatalf("%+v", u.Pause)
 	}
 	state.Jobs[0] = stored(paused, 7, at("09:00:00"))
@@ -189,6 +190,59 @@ func TestPausedInTheFile(t *testing.T) {
 	job.OnResume = jobstore.ResumeCatchUp
 	if plan := job.Plan(state.Jobs[0], at("11:30:00"), 0); plan.Skipped != 0 || len(plan.Kept) != 1 {
 		t.Fatalf("%+v", plan)
+	}
+}
+
+func TestAPersonsPauseAndTheFilesAreTwo(t *testing.T) {
+	job := testJob(t, "a", "0 * * * *")
+	paused := testJob(t, "a", "0 * * * *", func(j *Job) { j.FilePaused, j.Hash = true, "paused" })
+	person := jobstore.Pause{At: at("09:10:00"), Reason: "migration", By: "ops"}
+	state := jobstore.SyncState{Now: at("09:30:00"), Jobs: []jobstore.Job{stored(job, 7, at("09:00:00"))}}
+	state.Jobs[0].Pause = person
+	if u := reconcile(t, []*Job{paused}, 0, state).Update[0]; u.Pause != person {
+		t.Fatalf("%+v", u.Pause)
+	}
+	// The file lets go: the person's pause stays.
+	state.Jobs[0].Definition = paused.Definition
+	if u := reconcile(t, []*Job{job}, 0, state).Update[0]; u.Pause != person {
+		t.Fatalf("%+v", u.Pause)
+	}
+	// The person lets go first: the file's stays, since when it all began.
+	left, err := person.Unpause("", true, at("09:40:00"))
+	if err != nil || left.By != jobstore.PausedByFile || !left.At.Equal(person.At) || !left.Active(at("12:00:00")) {
+		t.Fatalf("%+v %v", left, err)
+	}
+	if _, err := left.Unpause("", true, at("09:41:00")); !errors.Is(err, jobstore.ErrState) {
+		t.Fatal(err)
+	}
+	// One that had an end gives way, and a pause that has ended is begun anew.
+	for _, p := range []jobstore.Pause{
+		{At: at("09:10:00"), Until: at("10:00:00"), By: "ops"},
+		{At: at("08:00:00"), By: jobstore.PausedByFile, ResumedAt: at("08:30:00")},
+	} {
+		state.Jobs[0].Definition, state.Jobs[0].Pause = job.Definition, p
+		if u := reconcile(t, []*Job{paused}, 0, state).Update[0]; u.Pause.By != jobstore.PausedByFile || !u.Pause.Until.IsZero() || !u.Pause.Active(at("11:00:00")) {
+			t.Fatalf("%+v", u.Pause)
+		}
+	}
+}
+
+func TestFinishingAnOldScheduleMakesNoRunsOfAPauseAndNotTooMany(t *testing.T) {
+	old := testJob(t, "a", "0 * * * *")
+	changed := testJob(t, "a", "30 * * * *", func(j *Job) { j.OnScheduleChange = "finish" })
+	state := jobstore.SyncState{Now: at("12:40:00"), Jobs: []jobstore.Job{stored(old, 7, at("09:00:00"))}}
+	state.Jobs[0].Pause = jobstore.Pause{At: at("09:30:00"), By: "ops"}
+	f := reconcile(t, []*Job{changed}, 0, state).Firings[0]
+	if len(f.Runs) != 0 || f.Due != 3 || f.Ranges[0].Reason != jobstore.ReasonPaused || f.EndPause {
+		t.Fatalf("%+v", f)
+	}
+	old = testJob(t, "a", "@every 1s")
+	changed.Coalesce = jobstore.CoalesceAll
+	state.Jobs = []jobstore.Job{stored(old, 7, at("09:00:00"))}
+	f = reconcile(t, []*Job{changed}, 0, state).Firings[0]
+	due := int64(3*3600 + 40*60)
+	if rest := f.Ranges[len(f.Ranges)-1]; len(f.Runs) != planLimit || f.Due != due || rest.Outcome != jobstore.OutcomeSuperseded || rest.Count != due-planLimit {
+		t.Fatalf("%d runs, due %d, %+v", len(f.Runs), f.Due, f.Ranges)
 	}
 }
 

@@ -30,7 +30,7 @@ func descriptorHint(word string) string {
 	case lower != word && (descriptor(lower) != "" || lower == "@every" || lower == "@at" || lower == "@after"):
 		return "did you mean " + lower + "?"
 	case word == "@after":
-		return "@after follows the end of the previous run and has no instants of its own: it stands alone in schedule:"
+		return "@after, counted from the end of the previous run, is not part of this version: write @every"
 	case word == "@reboot":
 		return "a job fires at instants, not at start-up: leave that to the init system"
 	case strings.HasPrefix(lower, "@every"):

@@ -63,7 +63,7 @@ func TestScheduleErrorsSayWhatIsWrongAndWhere(t *testing.T) {
 		{"@every1h", 0, `schedule: unknown form "@every1h" (write a blank after @every, as in @every 90s)`},
 		{"@reboot", 0, `schedule: unknown form "@reboot" (a job fires at instants, not at start-up: leave that to the init system)`},
 		{"@Daily", 0, `schedule: unknown form "@Daily" (did you mean @daily?)`},
-		{"@after 5m", 0, `schedule: unknown form "@after" (@after follows the end of the previous run and has no instants of its own: it stands alone in schedule:)`},
+		{"@after 5m", 0, `schedule: unknown form "@after" (@after, counted from the end of the previous run, is not part of this version: write @every)`},
 		{"@daily 5", 6, "schedule: @daily stands alone"},
 		{"@at", 3, "schedule: @at without an instant (write it as in @at 2026-12-24T18:00:00Z or @at 2026-12-24T18:00:00+01:00)"},
 		{"@at 2026-12-24T18:00:00", 4, `schedule: "2026-12-24T18:00:00" is not an RFC 3339 instant (write it as in @at 2026-12-24T18:00:00Z or @at 2026-12-24T18:00:00+01:00)`},

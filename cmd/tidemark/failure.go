@@ -103,7 +103,7 @@ func kinds() []kind {
 		{jobstore.ErrDamaged, "damaged", "restore it from a backup"},
 		{jobstore.ErrLocked, "locked", "one daemon at a time works on a SQLite store; stop the other, or use Postgres"},
 		{jobstore.ErrNodeTaken, "node_taken", "give each daemon a `node:` of its own"},
-		{jobstore.ErrUnavailable, "unavailable", "check its address, and that it is up"},
+		{jobstore.ErrUnavailable, "unavailable", "check its address, that it is up, and that this user may write it"},
 		{jobstore.ErrConflict, "conflict", "another key makes another run"},
 		{jobstore.ErrNotFound, "not_found", ""},
 		{jobstore.ErrState, "state", ""},

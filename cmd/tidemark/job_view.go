@@ -66,11 +66,8 @@ func (v *jobView) judge() {
 	}
 	v.zone = schedule.Location().String()
 	if v.state() == "active" {
-		judged, stored := scheduler.Job{Schedule: schedule, Grace: graceOf(v.job)}, *v.job
-		if stored.CountsFrom.Before(stored.CreatedAt) {
-			stored.CountsFrom = stored.CreatedAt
-		}
-		v.overdue = judged.Overdue(stored, v.success, v.now)
+		judged := scheduler.Job{Schedule: schedule, Grace: graceOf(v.job)}
+		v.overdue = judged.Overdue(*v.job, v.success, v.now)
 	}
 }
 

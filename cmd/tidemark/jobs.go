@@ -1,23 +1,26 @@
 package main
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkd/tidemark/jobstore"
 )
 
 func (c *cli) jobsCommand() *cobra.Command {
-	var all bool
 	cmd := &cobra.Command{
 		Use:   "jobs",
 		Short: "List the jobs that the store has",
+		Long: `Lists the jobs that the store has. One that was removed from the config is shown as
+removed until retention forgets it.`,
 		Example: `  tidemark jobs
-  tidemark jobs --all
   tidemark jobs --json`,
 		Args: wants(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.withStore(cmd, func(store jobstore.Store) error {
-				views, err := c.readJobs(cmd, store, all)
+				views, err := c.readJobs(cmd, store)
 				if err != nil {
 					return err
 				}
@@ -29,26 +32,33 @@ func (c *cli) jobsCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "also jobs that were removed from the config")
 	return cmd
 }
 
-// readJobs reads the jobs with all that belongs to them.
-func (c *cli) readJobs(cmd *cobra.Command, store jobstore.Store, all bool) ([]*jobView, error) {
+// readJobs reads the jobs with all that belongs to them, removed ones included.
+func (c *cli) readJobs(cmd *cobra.Command, store jobstore.Store) ([]*jobView, error) {
 	ctx := cmd.Context()
-	var names []string
-	if all {
-		balances, err := store.Ledger(ctx)
+	jobs, err := store.Jobs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	agenda, err := store.Agenda(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var removed []string
+	for i := range agenda {
+		if !agenda[i].RemovedAt.IsZero() {
+			removed = append(removed, agenda[i].Name)
+		}
+	}
+	if len(removed) > 0 {
+		gone, err := store.Jobs(ctx, removed...)
 		if err != nil {
 			return nil, err
 		}
-		for _, b := range balances {
-			names = append(names, b.Job)
-		}
-	}
-	jobs, err := store.Jobs(ctx, names...)
-	if err != nil {
-		return nil, err
+		jobs = append(jobs, gone...)
+		slices.SortFunc(jobs, func(a, b jobstore.Job) int { return strings.Compare(a.Name, b.Name) })
 	}
 	targets, err := store.Targets(ctx)
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -88,7 +89,15 @@ func (c *cli) changeJob(cmd *cobra.Command, name string, change func(jobstore.St
 			return err
 		}
 		if c.json {
-			return c.printJSON(newJobView(&job, nil, nil, c.now()).json())
+			views, err := c.readJobs(cmd, store)
+			if err != nil {
+				return err
+			}
+			i := slices.IndexFunc(views, func(v *jobView) bool { return v.job.ID == job.ID })
+			if i < 0 {
+				return c.printJSON(newJobView(&job, nil, nil, c.now()).json())
+			}
+			return c.printJSON(views[i].json())
 		}
 		if job.Pause.Active(c.now()) {
 			c.printf("job %s is paused %s\n", safe(name), safe(pauseText(job.Pause)))
@@ -101,7 +110,7 @@ func (c *cli) changeJob(cmd *cobra.Command, name string, change func(jobstore.St
 
 // pauseText says by whom, why and until when a job is paused.
 func pauseText(p jobstore.Pause) string {
-	if p.By == "file" {
+	if p.By == jobstore.PausedByFile {
 		return "by the config" // `paused: true`
 	}
 	text := "by " + p.By

@@ -64,7 +64,7 @@ func (c *cli) readStatus(cmd *cobra.Command, store jobstore.Store, names []strin
 	if s.nodes, err = store.Nodes(cmd.Context()); err != nil {
 		return nil, err
 	}
-	if s.jobs, err = c.readJobs(cmd, store, false); err != nil {
+	if s.jobs, err = c.readJobs(cmd, store); err != nil {
 		return nil, err
 	}
 	if s.review, err = store.Runs(cmd.Context(), jobstore.RunFilter{Review: true, Limit: maxReview}); err != nil {

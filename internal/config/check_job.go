@@ -56,9 +56,6 @@ func (c *jobCheck) instances() {
 
 // overlap refuses policies that drop what coalescing kept.
 func (c *jobCheck) overlap() {
-	if !c.ok("overlap", "coalesce") {
-		return
-	}
 	if c.Coalesce == string(jobstore.CoalesceAll) && c.overlapPolicy() == jobstore.OverlapQueue {
 		c.failPair("overlap", "coalesce", "overlap: queue drops what coalesce: all keeps", "write overlap: queue_all, or leave it out")
 	}

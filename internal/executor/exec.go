@@ -206,7 +206,11 @@ func (e *Exec) stop(ctx context.Context, a attempt, began time.Time, abort <-cha
 	}
 	code, text := describe(a.child.wait())
 	if !heeded {
-		text = fmt.Sprintf("SIGTERM did not end it in time: %s", text)
+		waited := grace
+		if aborted(abort) {
+			waited = min(grace, abortGrace)
+		}
+		text = fmt.Sprintf("SIGTERM did not end it within %s: %s", waited, text)
 	}
 	res := stopped(ctx, began, text+rest)
 	res.ExitCode = &code

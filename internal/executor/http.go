@@ -77,7 +77,9 @@ func NewHTTP(c HTTPConfig, common Common) (*HTTP, error) {
 	}
 	f.checkMethod(h.method)
 	f.checkExpect(c.Expect)
+	before := len(f.list)
 	h.url = f.compile("http.url", c.URL, common.Windowed)
+	urlReads := len(f.list) == before
 	h.body = f.compile("http.body", c.Body, common.Windowed)
 	texts := []Text{c.URL, c.Body}
 	for _, name := range sortedKeys(c.Headers) {
@@ -91,7 +93,7 @@ func NewHTTP(c HTTPConfig, common Common) (*HTTP, error) {
 		texts = append(texts, c.Headers[name])
 	}
 	h.mask = newMask(secretsOf(texts...))
-	if len(f.list) == 0 {
+	if urlReads {
 		h.checkSample(&f, common.Windowed)
 	}
 	return h, f.err()

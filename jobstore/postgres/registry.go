@@ -30,7 +30,6 @@ SELECT id, version, name, '', hash, '', fingerprint, overlap, coalesce, max_inst
        uses_window, watermark_start, file_paused, last_planned, counts_from, next_fire, due, pruned, pruned_through,
        paused_at, paused_until, pause_reason, paused_by, resumed_at, resume_policy, created_at, removed_at
 FROM tidemark_jobs
-WHERE removed_at IS NULL
 ORDER BY name`
 
 // Agenda implements jobstore.Registry.
@@ -45,8 +44,6 @@ const selectAllTargets = `
 SELECT t.job_id, t.target, t.watermark, t.last_state, t.last_finished_at, t.last_success_at,
        t.last_success_fire, t.last_success_key, t.review
 FROM tidemark_targets t
-JOIN tidemark_jobs j ON j.id = t.job_id
-WHERE j.removed_at IS NULL
 ORDER BY t.job_id, t.target`
 
 // Targets implements jobstore.Registry.

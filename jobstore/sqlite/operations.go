@@ -145,14 +145,9 @@ func (s *Store) Pause(ctx context.Context, name string, pause jobstore.Pause) (j
 // Unpause implements jobstore.Operations.
 func (s *Store) Unpause(ctx context.Context, name string, policy jobstore.ResumePolicy) (jobstore.Job, error) {
 	job, err := s.changeJob(ctx, name, func(job *jobstore.Job, now time.Time) error {
-		switch {
-		case job.FilePaused:
-			return fmt.Errorf("%w: the file says `paused: true`", jobstore.ErrState)
-		case !job.Pause.Active(now):
-			return fmt.Errorf("%w: it is not paused", jobstore.ErrState)
-		}
-		job.Pause.ResumedAt, job.Pause.Policy = now, policy
-		return nil
+		pause, err := job.Pause.Unpause(policy, job.FilePaused, now)
+		job.Pause = pause
+		return err
 	})
 	return job, wrap("unpause job "+name, err)
 }

@@ -239,7 +239,7 @@ func (s *Store) Jobs(ctx context.Context, names ...string) (out []jobstore.Job, 
 	return out, wrap("list jobs", err)
 }
 
-const sqlAgenda = `SELECT ` + jobBriefColumns + ` FROM tidemark_jobs AS j WHERE j.removed_at IS NULL ORDER BY j.name`
+const sqlAgenda = `SELECT ` + jobBriefColumns + ` FROM tidemark_jobs AS j ORDER BY j.name`
 
 // Agenda implements jobstore.Registry.
 func (s *Store) Agenda(ctx context.Context) (out []jobstore.Job, err error) {
@@ -250,9 +250,7 @@ func (s *Store) Agenda(ctx context.Context) (out []jobstore.Job, err error) {
 	return out, wrap("list jobs", err)
 }
 
-const sqlTargets = `SELECT ` + targetColumns + ` FROM tidemark_targets AS t
-JOIN tidemark_jobs AS j ON j.id = t.job_id
-WHERE j.removed_at IS NULL ORDER BY t.job_id, t.target`
+const sqlTargets = `SELECT ` + targetColumns + ` FROM tidemark_targets AS t ORDER BY t.job_id, t.target`
 
 // Targets implements jobstore.Registry.
 func (s *Store) Targets(ctx context.Context) (out []jobstore.Target, err error) {
