@@ -69,6 +69,7 @@ func newBench(t testing.TB, jobs ...string) *bench {
 	b.source = metrics.Source{
 		Store: store, Timeout: 10 * time.Second,
 		Overdue: func(jobstore.Job, time.Time) time.Duration { return 0 },
+		Current: func(string, string) bool { return true },
 		Node:    func() metrics.NodeState { return metrics.NodeState{} },
 		Failed:  func(err error) { b.failed = append(b.failed, err) },
 	}
@@ -162,10 +163,11 @@ func TestAWholeScrape(t *testing.T) {
 			return metrics.NodeState{ClockOffset: -250 * time.Millisecond, Mismatched: []string{"elsewhere", ""}}
 		}
 		b.source.Overdue = func(job jobstore.Job, after time.Time) time.Duration {
-			if job.Name == "nightly" && after.IsZero() {
-				return 90 * time.Second // its target busan never had a success
+			if job.Name == "often" {
+				return 0
 			}
-			return 0
+			// Its target busan never had a success: it owes what comes after its watermark.
+			return job.NextFire.Sub(after)
 		}
 		b.collect()
 
@@ -353,6 +355,28 @@ func TestAScrapeWithoutTheStoreStillHasTheNode(t *testing.T) {
 				t.Errorf("told of %v", b.failed)
 			}
 		})
+	}
+}
+
+func TestATargetThatHasLeftTheFileHoldsUpNothing(t *testing.T) {
+	b := newBench(t, "a")
+	defer b.store.Close()
+	b.source.Current = func(_, target string) bool { return target != "busan" }
+	b.source.Overdue = func(_ jobstore.Job, after time.Time) time.Duration {
+		if after.IsZero() {
+			return time.Hour
+		}
+		return 0
+	}
+	b.collect()
+	for _, r := range b.fire("a", 1, "seoul", "busan") {
+		if r.Target == "seoul" {
+			b.finish(jobstore.Succeeded, jobstore.AttemptSucceeded, r)
+		}
+	}
+	got := scrape(t, b.registry)
+	if !strings.Contains(got, "tidemark_overdue_seconds{job_name=\"a\"} 0\n") || !strings.Contains(got, "tidemark_last_success_timestamp_seconds{job_name=\"a\"}") {
+		t.Error(got)
 	}
 }
 

@@ -43,18 +43,35 @@ func ask(h http.Handler, method, path, host string, header ...string) *httptest.
 	return w
 }
 
+var open = map[string]string{"/metrics": "tidemark_build_info 1\n", "/healthz": "ok\n", "/readyz": "ready\n"}
+
 func TestMetricsAndHealthAreOpenToAll(t *testing.T) {
-	for _, local := range []bool{true, false} {
-		h := (&daemon{}).handler(local)
-		for _, host := range []string{"localhost", "127.0.0.1:9720", "tidemark.example:9720", "10.0.0.7:9720", "evil.example", ""} {
-			for path, want := range map[string]string{"/metrics": "tidemark_build_info 1\n", "/healthz": "ok\n", "/readyz": "ready\n"} {
-				w := ask(h, "GET", path, host, "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site")
-				if w.Code != http.StatusOK || w.Body.String() != want {
-					t.Errorf("GET %s of %q, local %v: %d %q", path, host, local, w.Code, w.Body)
-				}
-				if w := ask(h, "POST", path, host); w.Code != http.StatusMethodNotAllowed {
-					t.Errorf("POST %s: %d", path, w.Code)
-				}
+	h := (&daemon{}).handler(false)
+	for _, host := range []string{"localhost", "127.0.0.1:9720", "tidemark.example:9720", "10.0.0.7:9720", "[2001:db8::1]:9720", ""} {
+		for path, want := range open {
+			w := ask(h, "GET", path, host, "Origin", "https://other.example", "Sec-Fetch-Site", "cross-site")
+			if w.Code != http.StatusOK || w.Body.String() != want {
+				t.Errorf("GET %s of %q: %d %q", path, host, w.Code, w.Body)
+			}
+			if w := ask(h, "POST", path, host); w.Code != http.StatusMethodNotAllowed {
+				t.Errorf("POST %s: %d", path, w.Code)
+			}
+		}
+	}
+}
+
+// A page elsewhere that has its name point here must not read them either.
+func TestALoopbackAddressAnswersToLoopbackNamesAlone(t *testing.T) {
+	h := (&daemon{}).handler(true)
+	for path, want := range open {
+		for _, host := range []string{"localhost", "localhost:9720", "127.0.0.1:9720", "[::1]:9720"} {
+			if w := ask(h, "GET", path, host); w.Code != http.StatusOK || w.Body.String() != want {
+				t.Errorf("GET %s of %q: %d %q", path, host, w.Code, w.Body)
+			}
+		}
+		for _, host := range []string{"evil.example", "127.0.0.1.nip.io:9720", "10.0.0.7:9720", ""} {
+			if w := ask(h, "GET", path, host); w.Code != http.StatusForbidden || strings.Contains(w.Body.String(), "tidemark_") {
+				t.Errorf("GET %s of %q: %d %q", path, host, w.Code, w.Body)
 			}
 		}
 	}
