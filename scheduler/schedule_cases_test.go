@@ -81,7 +81,8 @@ func (c cronCase) check(t *testing.T) {
 func checkSpan(t interface {
 	Helper()
 	Errorf(string, ...any)
-}, s *Schedule, after, until time.Time, want []time.Time) {
+}, s *Schedule, after, until time.Time, want []time.Time,
+) {
 	t.Helper()
 	equal := func(a, b []time.Time) bool { return slices.EqualFunc(a, b, time.Time.Equal) }
 	if got := s.Count(after, until); got != int64(len(want)) {

@@ -16,9 +16,11 @@ import (
 // by the standard library alone.
 func anyChange(t *rapid.T) (*time.Location, time.Time) {
 	names := strings.Fields(zoneNames)
-	odd := []string{"Australia/Lord_Howe", "Pacific/Apia", "America/St_Johns", "Africa/Monrovia", "Asia/Kathmandu",
+	odd := []string{
+		"Australia/Lord_Howe", "Pacific/Apia", "America/St_Johns", "Africa/Monrovia", "Asia/Kathmandu",
 		"Antarctica/Troll", "America/Havana", "Pacific/Kwajalein", "Europe/Dublin", "Africa/Casablanca", "America/Santiago",
-		"America/Juneau", "Asia/Tehran", "Antarctica/Macquarie", "Pacific/Kiritimati", "America/New_York", "UTC"}
+		"America/Juneau", "Asia/Tehran", "Antarctica/Macquarie", "Pacific/Kiritimati", "America/New_York", "UTC",
+	}
 	name := rapid.OneOf(rapid.SampledFrom(names), rapid.SampledFrom(odd)).Draw(t, "zone")
 	loc, err := LoadZone(name)
 	if err != nil {

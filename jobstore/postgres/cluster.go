@@ -117,8 +117,10 @@ func (s *Store) Nodes(ctx context.Context) (nodes []jobstore.Node, err error) {
 }
 
 func nodeColumns(n *jobstore.Node) []any {
-	return []any{&n.Name, &n.Instance, &n.Host, &n.PID, &n.Version, (*instant)(&n.StartedAt), (*instant)(&n.SeenAt),
-		&n.ConfigHash, (*instant)(&n.ConfigAt), &n.ConfigErr, &n.Revision, &n.Running, (*int64)(&n.ClockOffset)}
+	return []any{
+		&n.Name, &n.Instance, &n.Host, &n.PID, &n.Version, (*instant)(&n.StartedAt), (*instant)(&n.SeenAt),
+		&n.ConfigHash, (*instant)(&n.ConfigAt), &n.ConfigErr, &n.Revision, &n.Running, (*int64)(&n.ClockOffset),
+	}
 }
 
 const (
@@ -133,7 +135,7 @@ const (
 func (s *Store) Watch(ctx context.Context, wake func()) error {
 	err := s.watch(ctx, wake)
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // the caller has gone: no fault of the connection
 	}
 	return wrap(ctx, "watch store", unreachable{err})
 }
@@ -146,7 +148,7 @@ func (s *Store) watch(ctx context.Context, wake func()) error {
 	defer func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), pingTimeout)
 		defer cancel()
-		conn.Close(closing) //nolint:errcheck // nothing is lost with it
+		conn.Close(closing)
 	}()
 	if err := bounded(ctx, s.timeout, func(ctx context.Context) error {
 		_, err := conn.Exec(ctx, listen)

@@ -17,7 +17,7 @@ func TestStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer admin.Close() //nolint:errcheck // always nil
+	defer admin.Close()
 	schemas := 0
 	storetest.Run(t, func(t testing.TB) (a, b jobstore.Store) {
 		schemas++

@@ -113,8 +113,10 @@ func (s *Store) Run(ctx context.Context, key string) (run jobstore.Run, attempts
 }
 
 func attemptColumns(a *jobstore.Attempt) []any {
-	return []any{&a.Attempt, &a.Node, (*instant)(&a.StartedAt), (*instant)(&a.FinishedAt), (*string)(&a.Outcome),
-		&a.ExitCode, &a.Message}
+	return []any{
+		&a.Attempt, &a.Node, (*instant)(&a.StartedAt), (*instant)(&a.FinishedAt), (*string)(&a.Outcome),
+		&a.ExitCode, &a.Message,
+	}
 }
 
 const selectOutput = `

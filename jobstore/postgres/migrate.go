@@ -47,21 +47,57 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
+	switch {
+	case version > newest:
+		return fmt.Errorf("migrate: %w (version %d, this one knows %d)", jobstore.ErrNewerSchema, version, newest)
+	case version == newest:
+		return nil
+	}
 	// Not the pool: the lock and the migration need a connection each, whatever
 	// pool_max_conns says.
-	db := stdlib.OpenDB(*s.pool.Config().ConnConfig)
-	defer db.Close() //nolint:errcheck // nothing is lost with it
-	provider, err := newProvider(db)
+	config, err := s.home(ctx)
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	if version > newest {
-		return fmt.Errorf("migrate: %w (version %d, this one knows %d)", jobstore.ErrNewerSchema, version, newest)
+	db := stdlib.OpenDB(*config)
+	defer db.Close()
+	provider, err := newProvider(db)
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
 	}
 	if _, err := provider.Up(ctx); err != nil {
 		return fmt.Errorf("migrate: %w", translate(ctx, err))
 	}
 	return nil
+}
+
+// storeSchema is the schema that has the store, and whether it is the first one
+// of the connection's path. There is no row where there is no store yet.
+const storeSchema = `
+SELECT n.nspname, n.nspname = current_schema()
+FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.oid = to_regclass('tidemark_schema')`
+
+// home is a connection's config in whose path the store's schema comes first. A
+// schema that was made later may have come before it: one that is called like
+// the role does, and the keys of sql jobs are kept in one called tidemark.
+func (s *Store) home(ctx context.Context) (*pgx.ConnConfig, error) {
+	config := s.pool.Config().ConnConfig.Copy()
+	var name string
+	first := true
+	b := &pgx.Batch{}
+	b.Queue(storeSchema).Query(func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, []any{&name, &first}, func() error { return nil })
+		return err
+	})
+	if err := s.run(ctx, "find the store's schema", b); err != nil {
+		return nil, err
+	}
+	if !first {
+		config.RuntimeParams["search_path"] = pgx.Identifier{name}.Sanitize()
+	}
+	return config, nil
 }
 
 func newProvider(db *sql.DB) (*goose.Provider, error) {

@@ -37,7 +37,7 @@ func TestOfFourThatMigrateAtOnceNoneFails(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer s.Close() //nolint:errcheck // always nil
+		defer s.Close()
 		all.Go(func() {
 			if err := s.Migrate(t.Context()); err != nil {
 				t.Error(err)
@@ -103,7 +103,7 @@ func TestACallOnAStoreThatIsNotThereSaysSo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer s.Close() //nolint:errcheck // always nil
+		defer s.Close()
 		if _, err := s.Due(t.Context(), jobstore.DueRequest{Limit: 1}); !errors.Is(err, test.want) {
 			t.Errorf("%s: got %v, want %v", test.url, err, test.want)
 		}

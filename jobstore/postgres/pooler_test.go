@@ -48,7 +48,7 @@ func newPooler(t testing.TB, server string) *pooler {
 				stop := context.AfterFunc(ctx, func() { conn.Close() })
 				defer stop()
 				defer conn.Close()
-				p.serve(conn) //nolint:errcheck // a client that went away
+				p.serve(conn)
 			})
 		}
 	})

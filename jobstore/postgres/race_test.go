@@ -36,7 +36,7 @@ func TestNoDeadlockIsFoundByHammeringFewTargets(t *testing.T) {
 			if err := h.finish(context.WithoutCancel(ctx)); err != nil {
 				t.Error(err)
 			}
-			h.s.Close() //nolint:errcheck // always nil; sessions that end report their statistics
+			h.s.Close()
 		})
 	}
 	nodes.Wait()

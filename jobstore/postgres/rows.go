@@ -44,13 +44,15 @@ func code(c *int) pgtype.Int4 {
 // jobColumns are where a whole job goes, in the order of the statements that
 // select one.
 func jobColumns(job *jobstore.Job) []any {
-	return []any{&job.ID, &job.Version, &job.Name, (*text8)(&job.JSON), &job.Hash, (*text8)(&job.Schedule),
+	return []any{
+		&job.ID, &job.Version, &job.Name, (*text8)(&job.JSON), &job.Hash, (*text8)(&job.Schedule),
 		&job.Fingerprint, (*string)(&job.Overlap), (*string)(&job.Coalesce), &job.MaxInstances,
 		&job.Windowed, &job.UsesWindow, (*instant)(&job.WatermarkStart), &job.FilePaused,
 		(*instant)(&job.LastPlanned), (*instant)(&job.CountsFrom), (*instant)(&job.NextFire), &job.Due, &job.Pruned,
 		(*instant)(&job.PrunedThrough), (*instant)(&job.Pause.At), (*instant)(&job.Pause.Until),
 		&job.Pause.Reason, &job.Pause.By, (*instant)(&job.Pause.ResumedAt), (*string)(&job.Pause.Policy),
-		(*instant)(&job.CreatedAt), (*instant)(&job.RemovedAt)}
+		(*instant)(&job.CreatedAt), (*instant)(&job.RemovedAt),
+	}
 }
 
 // text8 scans a text into bytes.
@@ -65,32 +67,40 @@ func (t *text8) ScanText(v pgtype.Text) error {
 // ruleColumns are what the rules need to know of a job: not its definition's
 // text.
 func ruleColumns(job *jobstore.Job) []any {
-	return []any{&job.ID, &job.Version, &job.Name, &job.Hash, &job.Fingerprint,
+	return []any{
+		&job.ID, &job.Version, &job.Name, &job.Hash, &job.Fingerprint,
 		(*string)(&job.Overlap), (*string)(&job.Coalesce), &job.MaxInstances, &job.Windowed, &job.UsesWindow,
 		(*instant)(&job.WatermarkStart), (*instant)(&job.LastPlanned), (*instant)(&job.PrunedThrough),
 		(*instant)(&job.Pause.At), (*instant)(&job.Pause.Until), (*instant)(&job.Pause.ResumedAt),
-		(*instant)(&job.RemovedAt)}
+		(*instant)(&job.RemovedAt),
+	}
 }
 
 func targetColumns(t *jobstore.Target) []any {
-	return []any{&t.JobID, &t.Target, (*instant)(&t.Watermark), (*string)(&t.LastState),
+	return []any{
+		&t.JobID, &t.Target, (*instant)(&t.Watermark), (*string)(&t.LastState),
 		(*instant)(&t.LastFinishedAt), (*instant)(&t.LastSuccessAt), (*instant)(&t.LastSuccessFire),
-		&t.LastSuccessKey, &t.Review}
+		&t.LastSuccessKey, &t.Review,
+	}
 }
 
 func runColumns(run *jobstore.Run) []any {
-	return []any{&run.ID, &run.Key, &run.JobID, &run.Job, &run.Target, (*instant)(&run.FireTime),
+	return []any{
+		&run.ID, &run.Key, &run.JobID, &run.Job, &run.Target, (*instant)(&run.FireTime),
 		(*string)(&run.Trigger), &run.LogicalRun, (*string)(&run.State), &run.Reason, &run.Review,
 		&run.CoalescedInto, &run.Covers, (*instant)(&run.NotBefore), (*instant)(&run.ClaimAt),
 		(*instant)(&run.Deadline), &run.Attempt, &run.Failures, &run.Node, (*instant)(&run.CreatedAt),
 		(*instant)(&run.StartedAt), (*instant)(&run.AttemptStartedAt), (*instant)(&run.FinishedAt),
 		(*instant)(&run.WindowFrom), (*instant)(&run.WindowTo), &run.OwnWindow, &run.Fingerprint,
-		&run.CancelRequested, &run.ExitCode, &run.Message}
+		&run.CancelRequested, &run.ExitCode, &run.Message,
+	}
 }
 
 func rangeColumns(r *jobstore.Range) []any {
-	return []any{&r.ID, &r.JobID, (*instant)(&r.First), (*instant)(&r.Last), &r.Count,
-		(*string)(&r.Outcome), &r.Reason, (*instant)(&r.Into), (*instant)(&r.RecordedAt)}
+	return []any{
+		&r.ID, &r.JobID, (*instant)(&r.First), (*instant)(&r.Last), &r.Count,
+		(*string)(&r.Outcome), &r.Reason, (*instant)(&r.Into), (*instant)(&r.RecordedAt),
+	}
 }
 
 // collect is a batch callback that reads the rows into a slice. columns says

@@ -20,7 +20,7 @@ func openAt(t testing.TB, url string, opts Options) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.Close() }) //nolint:errcheck // always nil
+	t.Cleanup(func() { s.Close() })
 	if err := s.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -102,7 +102,7 @@ func (t *txn) leave(ctx context.Context, err error) error {
 		rollback, cancel := context.WithTimeout(context.WithoutCancel(ctx), pingTimeout)
 		defer cancel()
 		if _, rerr := t.conn.Exec(rollback, "ROLLBACK"); rerr != nil {
-			t.conn.Close(rollback) //nolint:errcheck // it is broken already
+			t.conn.Close(rollback)
 		}
 	}
 	if err == nil {
@@ -110,7 +110,7 @@ func (t *txn) leave(ctx context.Context, err error) error {
 	}
 	if !t.conn.IsClosed() {
 		if errors.Is(translate(ctx, err), jobstore.ErrUnavailable) && !repeatable(err) {
-			t.conn.Close(ctx) //nolint:errcheck // it is of no use any more
+			t.conn.Close(ctx)
 		}
 		return err
 	}

@@ -125,8 +125,12 @@ func testMicroseconds(f *fixture) {
 	run := f.run(p.Runs[0].Key)
 	f.same("leased as stored", fired.Leased[0], run)
 	for _, t := range []struct{ got, want time.Time }{
-		{run.FireTime, kept}, {run.NotBefore, kept}, {run.WindowTo, kept}, {run.Deadline, f.at(600)},
-		{f.job("a").LastPlanned, kept}, {f.job("a").NextFire, kept.Add(time.Minute)},
+		{run.FireTime, kept},
+		{run.NotBefore, kept},
+		{run.WindowTo, kept},
+		{run.Deadline, f.at(600)},
+		{f.job("a").LastPlanned, kept},
+		{f.job("a").NextFire, kept.Add(time.Minute)},
 	} {
 		if t.got != t.want { // location and all
 			f.Errorf("got %v, want %v", t.got, t.want)

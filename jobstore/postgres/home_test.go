@@ -1,0 +1,39 @@
+package postgres
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// The default path begins with a schema that is called like the role. One that
+// is made after the store, as for the keys of sql jobs, does not hide it.
+func TestASchemaCalledLikeTheRoleDoesNotHideTheStore(t *testing.T) {
+	s := open(t)
+	conn, err := pgx.Connect(t.Context(), s.pool.Config().ConnString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	if _, err := conn.Exec(t.Context(), "CREATE SCHEMA "+pgx.Identifier{s.pool.Config().ConnConfig.User}.Sanitize()); err != nil {
+		t.Fatal(err)
+	}
+	config, err := s.home(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if path := config.RuntimeParams["search_path"]; !strings.Contains(path, "public") {
+		t.Errorf("migrations would run in %q", path)
+	}
+	if err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	var stores int
+	if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM pg_class WHERE relname = 'tidemark_runs'").Scan(&stores); err != nil || stores != 1 {
+		t.Errorf("%d stores, %v", stores, err)
+	}
+}
