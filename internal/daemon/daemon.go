@@ -70,6 +70,14 @@ func Run(ctx, abort context.Context, opt Options) (err error) {
 	d := &daemon{opt: opt, log: opt.Log, cfg: cfg, notify: newNotifier(opt.Log), hangups: make(chan os.Signal, 1)}
 	signal.Notify(d.hangups, syscall.SIGHUP) // from the first moment on it does not end the process
 	defer signal.Stop(d.hangups)
+	listener, err := listen(cfg.Listen)
+	if err != nil {
+		if other := d.otherDaemon(ctx); other != nil {
+			return other
+		}
+		return err
+	}
+	defer listener.Close()
 	if err := d.open(ctx); err != nil {
 		return err
 	}
@@ -79,11 +87,6 @@ func Run(ctx, abort context.Context, opt Options) (err error) {
 		return err
 	}
 	defer d.leave(node)
-	listener, err := listen(cfg.Listen) // after the store, which tells of another daemon
-	if err != nil {
-		return err
-	}
-	defer listener.Close()
 
 	registry := prometheus.NewRegistry()
 	d.recorder = metrics.NewRecorder(registry)
@@ -120,6 +123,34 @@ func listen(address string) (net.Listener, error) {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
 	return l, nil
+}
+
+// otherDaemon looks, where the address to listen on is in use, whether it is
+// another daemon on the same store that has it: ErrLocked, ErrNodeTaken. It
+// makes nothing.
+func (d *daemon) otherDaemon(ctx context.Context) error {
+	store, err := OpenStore(ctx, d.storeAddress(), StoreOptions{Daemon: true})
+	if err != nil {
+		if errors.Is(err, jobstore.ErrLocked) {
+			return err
+		}
+		return nil //nolint:nilerr // the address is what is wrong
+	}
+	defer store.Close()
+	node, err := newNode(d.cfg.Node, "")
+	if err != nil {
+		return nil //nolint:nilerr // as above
+	}
+	rows, err := store.Nodes(ctx)
+	if err != nil {
+		return nil //nolint:nilerr // as above
+	}
+	for _, row := range rows {
+		if row.Name == node.Name && time.Since(row.SeenAt) < jobstore.NodeTimeout && !isGone(row) {
+			return fmt.Errorf("node %q: %w", node.Name, jobstore.ErrNodeTaken)
+		}
+	}
+	return nil
 }
 
 func (d *daemon) storeAddress() string {
