@@ -2,6 +2,7 @@ package crashtest
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,6 +17,20 @@ import (
 	"github.com/tidemarkd/tidemark/internal/pgtest"
 	"github.com/tidemarkd/tidemark/jobstore"
 )
+
+// These tests wait far more than they work: more of them go at once than there
+// are processors, unless -parallel says otherwise.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		if err := flag.Set("test.parallel", "8"); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
 
 // lines counts the log lines that hold all parts.
 func (d *Daemon) lines(parts ...string) int {
