@@ -143,11 +143,11 @@ func (r *Recorder) Reloaded(jobs []string, now time.Time) (merged bool) {
 	was := r.merged
 	r.merged = len(jobs) > HistogramJobs
 	for job := range r.jobs {
-		if !r.merged && !old[job] {
+		if !r.merged && (was || !old[job]) {
 			r.begin(job)
 		}
 	}
-	if r.merged && !was {
+	if r.merged != was {
 		r.duration.Reset()
 		r.startDelay.Reset()
 	}

@@ -55,7 +55,8 @@ func storeFault(address executor.Text) (msg, hint string) {
 		return "", ""
 	}
 	// The parser's own error would quote the address, with its password.
-	if u, err := url.Parse(address.Value); err != nil || !strings.HasPrefix(rest, "//") || u.Opaque != "" {
+	u, err := url.Parse(address.Value)
+	if err != nil || !strings.HasPrefix(rest, "//") || u.Opaque != "" || strings.Contains(u.Path, "@") || strings.Count(strings.SplitN(rest[2:], "/", 2)[0], "@") > 1 {
 		return "not a URL", "write postgres://USER@HOST/DATABASE, and in a password %40 for @, %2F for /, %3A for :"
 	}
 	return "", ""

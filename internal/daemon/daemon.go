@@ -134,16 +134,16 @@ func (d *daemon) otherDaemon(ctx context.Context) error {
 		if errors.Is(err, jobstore.ErrLocked) {
 			return err
 		}
-		return nil //nolint:nilerr // the address is what is wrong
+		return nil
 	}
 	defer store.Close()
 	node, err := newNode(d.cfg.Node, "")
 	if err != nil {
-		return nil //nolint:nilerr // as above
+		return nil
 	}
 	rows, err := store.Nodes(ctx)
 	if err != nil {
-		return nil //nolint:nilerr // as above
+		return nil
 	}
 	for _, row := range rows {
 		if row.Name == node.Name && time.Since(row.SeenAt) < jobstore.NodeTimeout && !isGone(row) {

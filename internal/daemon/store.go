@@ -80,6 +80,8 @@ func openBackend(ctx context.Context, address string, opt StoreOptions) (backend
 			return nil, err // not a typed nil
 		}
 		return s, nil
+	case isPostgres(address) && Redact(address) == unreadable:
+		return nil, fmt.Errorf("%w; in a password write %%40 for @, %%2F for / and %%3A for :", ErrStoreURL)
 	case isPostgres(address):
 		s, err := postgres.Open(ctx, address, postgres.Options{})
 		if err != nil {
@@ -114,15 +116,23 @@ func PrintDDL(address string) (string, error) {
 	return "", fmt.Errorf("%w, not %q", ErrStoreURL, Redact(address))
 }
 
+const unreadable = "(an address that cannot be read)"
+
 // Redact is an address that may be shown: without a password, and without
-// parameters that may hold one.
+// parameters that may hold one. Where it is not plain which part the password
+// is, nothing is shown.
 func Redact(address string) string {
-	u, err := url.Parse(address)
-	switch {
-	case strings.HasPrefix(address, "sqlite:"):
+	if strings.HasPrefix(address, "sqlite:") {
 		return address
-	case err != nil || u.Scheme == "":
-		return "(an address that cannot be read)"
+	}
+	u, err := url.Parse(address)
+	if err != nil || !isPostgres(address) || u.Opaque != "" || strings.Contains(u.Path, "@") {
+		return unreadable
+	}
+	_, rest, _ := strings.Cut(address, "//")
+	authority, _, _ := strings.Cut(rest, "/")
+	if strings.Count(authority, "@") > 1 {
+		return unreadable
 	}
 	if u.User != nil {
 		u.User = url.User(u.User.Username())
