@@ -210,7 +210,7 @@ func TestALoadWhileTheClockIsASuspectBurnsNothing(t *testing.T) {
 			n.t.Error(err)
 		}
 		jobs, err := n.store.Jobs(n.t.Context())
-		if err != nil || jobs[0].NextFire.Sub(time.Now()) > time.Hour || len(n.runs()) != 0 {
+		if err != nil || time.Until(jobs[0].NextFire) > time.Hour || len(n.runs()) != 0 {
 			n.t.Errorf("%+v %v", jobs, err)
 		}
 	})

@@ -81,7 +81,7 @@ func openBackend(ctx context.Context, address string, opt StoreOptions) (backend
 		}
 		return s, nil
 	case isPostgres(address) && Redact(address) == unreadable:
-		return nil, fmt.Errorf("%w; in a password write %%40 for @, %%2F for / and %%3A for :", ErrStoreURL)
+		return nil, fmt.Errorf("%w; in a password @ is written %%40, / is %%2F and : is %%3A", ErrStoreURL)
 	case isPostgres(address):
 		s, err := postgres.Open(ctx, address, postgres.Options{})
 		if err != nil {
