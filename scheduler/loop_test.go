@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/tidemarkd/tidemark/jobstore"
 	"github.com/tidemarkd/tidemark/jobstore/sqlite"
@@ -315,6 +316,54 @@ func TestAForwardClockJumpIsOneCatchUpRun(t *testing.T) {
 		n.run(20*time.Second, job)
 		if got := len(n.runs()) - before; got < 4 || got > 6 {
 			t.Errorf("%d runs after the jump", got)
+		}
+	})
+}
+
+func TestAStartSaysWhatItFinds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		defer n.close()
+		latest := newJob(t, "latest", "* * * * *", succeed, func(j *scheduler.Job) { j.Grace = 30 * time.Minute })
+		fine := newJob(t, "fine", "0 0 1 1 *", succeed)
+		cut := newJob(t, "cut", "0 * * * *", succeed)
+		n.run(5*time.Minute+30*time.Second, latest, fine, cut)
+		// A daemon that was killed while it worked.
+		jobs, err := n.store.Jobs(t.Context(), "cut")
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now().Truncate(time.Minute).UTC()
+		if _, err := n.store.Fire(t.Context(), jobstore.FireRequest{Node: "elsewhere", Lease: 30 * time.Second, Slots: 1, Firings: []jobstore.Firing{{
+			JobID: jobs[0].ID, Version: jobs[0].Version, LastPlanned: at, NextFire: at.Add(time.Hour), Due: 1,
+			Runs: []jobstore.NewRun{{Key: jobstore.Key("cut", "", at), FireTime: at, Trigger: jobstore.TriggerSchedule, NotBefore: at, Covers: 1, WindowTo: at}},
+		}}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(50 * time.Minute)
+
+		core, logs := observer.New(zap.InfoLevel)
+		s := scheduler.New(n.store, scheduler.Options{Node: jobstore.Node{Name: "n"}, Slots: 1, Observer: quiet{}, Log: zap.New(core)})
+		loaded, err := s.Load(t.Context(), []*scheduler.Job{latest, fine, cut}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Resume(t.Context(), loaded.State); err != nil {
+			t.Fatal(err)
+		}
+		lines := map[any]map[string]any{}
+		for _, e := range logs.All() {
+			fields := e.ContextMap()
+			lines[fields["job"]] = fields
+		}
+		if l := lines["latest"]; len(lines) != 3 || l["due"] != int64(50) || l["missed"] != int64(20) || l["coalesced"] != int64(29) || l["runs"] != int64(1) || l["watermark"] == nil || l["last_planned"] == nil || l["last_run"] == nil {
+			t.Errorf("%d lines, of latest %v", len(lines), l)
+		}
+		if l := lines["cut"]; l["take_over"] != int64(1) || l["unfinished"] != jobstore.Key("cut", "", at) || l["attempts_so_far"] != int64(1) {
+			t.Errorf("of cut %v", l)
+		}
+		if l := lines[nil]; l["jobs"] != int64(3) || l["jobs_to_catch_up"] != int64(2) || l["runs_to_create"] != int64(1) || l["runs_to_take_over"] != int64(1) || l["missed"] != int64(20) {
+			t.Errorf("summary %v", l)
 		}
 	})
 }

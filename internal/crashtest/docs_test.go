@@ -85,7 +85,7 @@ func TestTheTourOfTheReadmeIsTrue(t *testing.T) {
 	}
 	shell(t, dir, strings.Replace(killed, "kill -9 $!", "kill -9 $! && wait $! || true", 1))
 	d := Start(t, dir, "tour.yaml")
-	d.AwaitLog("unfinished run, its next attempt follows", 20*time.Second)
+	d.AwaitLog(`"take_over":1`, 20*time.Second)
 	d.AwaitLog("catching up", 20*time.Second)
 	s := open(t, "sqlite:"+filepath.Join(dir, "tour.db"))
 	Await(t, 30*time.Second, "run of what was missed", func() bool {
