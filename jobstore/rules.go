@@ -102,7 +102,7 @@ func Begin(run Run, def Definition, target Target, node string, now time.Time, l
 	case run.CancelRequested:
 		return settle(run, Canceled, run.Reason, now)
 	case run.State == Running && run.Losses+1 >= MaxLosses:
-		run.Review = true
+		run.Review, run.Message = true, ReasonLeaseLost
 		return settle(run, Failed, ReasonLosses, now)
 	case first && !run.Deadline.IsZero() && run.Deadline.Before(now):
 		return settle(run, Missed, ReasonDeadline, now)
@@ -111,6 +111,9 @@ func Begin(run Run, def Definition, target Target, node string, now time.Time, l
 		return settle(run, Skipped, ReasonCovered, now)
 	case !first && run.Fingerprint != def.Fingerprint:
 		run.Review = true
+		if run.State == Running {
+			run.Message = ReasonLeaseLost
+		}
 		return settle(run, Failed, ReasonFingerprint, now)
 	}
 	if first {

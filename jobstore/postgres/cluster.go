@@ -41,6 +41,7 @@ func (s *Store) Join(ctx context.Context, node jobstore.Node) error {
 			return err
 		}
 		b := t.pipeline()
+		b.Queue(forgetNodes, node.Name)
 		if holder != node.Instance { // else it is the same call again, and the leases are its own
 			b.Queue(endLeases, node.Name)
 			b.Queue(notify)
@@ -48,6 +49,9 @@ func (s *Store) Join(ctx context.Context, node jobstore.Node) error {
 		return t.commit(ctx, b)
 	})
 }
+
+// Where a container's name is new at each start, its old names would pile up.
+const forgetNodes = `DELETE FROM tidemark_nodes WHERE seen_at < now() - interval '1 day' AND name <> $1`
 
 // holderOf is the instance that has the node's row; empty where nobody has.
 func holderOf(ctx context.Context, t *txn, name string) (holder string, seen, now time.Time, err error) {

@@ -3,8 +3,11 @@ package postgres
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemarkd/tidemark/jobstore"
 )
 
 // The default path begins with a schema that is called like the role. One that
@@ -35,5 +38,24 @@ func TestASchemaCalledLikeTheRoleDoesNotHideTheStore(t *testing.T) {
 	var stores int
 	if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM pg_class WHERE relname = 'tidemark_runs'").Scan(&stores); err != nil || stores != 1 {
 		t.Errorf("%d stores, %v", stores, err)
+	}
+}
+
+func TestNamesOfNodesThatAreLongGoneAreForgotten(t *testing.T) {
+	s := open(t)
+	for _, name := range []string{"long-gone", "gone"} {
+		if err := s.Join(t.Context(), jobstore.Node{Name: name, Instance: name, StartedAt: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.pool.Exec(t.Context(), "UPDATE tidemark_nodes SET seen_at = now() - interval '25 hours' WHERE name = 'long-gone'"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Join(t.Context(), jobstore.Node{Name: "new", Instance: "new", StartedAt: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := s.Nodes(t.Context())
+	if err != nil || len(nodes) != 2 {
+		t.Errorf("%+v, %v", nodes, err)
 	}
 }
