@@ -126,7 +126,9 @@ func (c *Collector) collectJob(job *jobstore.Job, t jobstore.Target, gauge func(
 			gauge(d, float64(t.UnixMicro())/1e6, job.Name)
 		}
 	}
-	at(c.nextFire, job.NextFire)
+	if !job.Pause.Active(time.Now()) {
+		at(c.nextFire, job.NextFire)
+	}
 	at(c.lastSuccess, t.LastSuccessAt)
 	at(c.watermark, t.Watermark)
 	gauge(c.overdue, c.src.Overdue(*job, t.LastSuccessFire).Seconds(), job.Name)

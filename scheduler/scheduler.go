@@ -35,6 +35,10 @@ type Options struct {
 	Keep     Retention
 	Observer Observer
 	Log      *zap.Logger
+	// Sweep ends what an attempt, and earlier ones, of a run left on this host
+	// whose daemon is gone. It is called for runs that a claim ends without a
+	// further attempt; may be nil.
+	Sweep func(key string, attempt int) error
 	// Installation goes into every Try: the same for all nodes of one store.
 	Installation string
 	Pulse        func() // called at every turn of the dispatch loop, for a watchdog; may be nil

@@ -64,6 +64,9 @@ func (s *Scheduler) claim(ctx context.Context) time.Duration {
 		Node: s.opt.Node.Name, Lease: LeaseTime, Limit: slots, Exclude: s.strays.ids(), Held: s.held(),
 		Accept: func(id int64, hash string) bool { return s.own[id] == hash },
 	})
+	if err == nil {
+		s.claimed(got) // first what is to be swept away, then what may follow it
+	}
 	s.begin(got.Runs, slots)
 	if err != nil {
 		s.storeFailed(ctx, "claim", "claim runs", err)
@@ -71,7 +74,6 @@ func (s *Scheduler) claim(ctx context.Context) time.Duration {
 	}
 	s.storeWorks("claim")
 	s.setBacklog(len(got.Runs) == slots)
-	s.claimed(got)
 	if len(got.Runs)+len(got.Settled) > 0 {
 		return 0
 	}
@@ -84,6 +86,7 @@ func (s *Scheduler) claimed(got jobstore.Claimed) {
 	}
 	for i := range got.Settled {
 		s.opt.Observer.Ended(&got.Settled[i])
+		s.sweep(&got.Settled[i])
 	}
 	if len(got.Lost) == 0 {
 		return
@@ -93,6 +96,17 @@ func (s *Scheduler) claimed(got jobstore.Claimed) {
 		lost := &got.Lost[i]
 		s.log.Info("taking over a run whose lease ended", zap.String("key", lost.Key),
 			zap.String("from_node", lost.Node), zap.Int("lost_attempt", lost.Attempt))
+	}
+}
+
+// sweep ends what a run has left behind that ended by a claim: no further
+// attempt of it will.
+func (s *Scheduler) sweep(run *jobstore.Run) {
+	if s.opt.Sweep == nil || run.Attempt == 0 {
+		return
+	}
+	if err := s.opt.Sweep(run.Key, run.Attempt); err != nil {
+		s.log.Error("could not end what a dead attempt left running", zap.String("key", run.Key), zap.Error(err))
 	}
 }
 

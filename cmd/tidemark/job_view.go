@@ -121,6 +121,14 @@ func (v *jobView) lagText() string {
 	return roughly(d)
 }
 
+// nextFire is none while the job is paused or removed.
+func (v *jobView) nextFire() time.Time {
+	if v.state() != "active" {
+		return time.Time{}
+	}
+	return v.job.NextFire
+}
+
 func (v *jobView) nextText() string {
 	if v.state() != "active" {
 		return ""
@@ -208,7 +216,7 @@ func (v *jobView) json() jobJSON {
 	j := v.job
 	out := jobJSON{
 		Job: j.Name, State: v.state(), Schedule: v.schedule, Timezone: v.zone,
-		NextFire: timeJSON(j.NextFire), LastPlanned: timeJSON(j.LastPlanned),
+		NextFire: timeJSON(v.nextFire()), LastPlanned: timeJSON(j.LastPlanned),
 		LastOutcome: string(v.last.LastState), LastFinishedAt: timeJSON(v.last.LastFinishedAt), LastSuccess: timeJSON(v.success),
 		Watermark: timeJSON(v.watermark), OverdueSeconds: v.overdue.Seconds(), Review: v.review,
 		Pending: v.open[jobstore.Pending], Running: v.open[jobstore.Running], Retrying: v.open[jobstore.Retrying],

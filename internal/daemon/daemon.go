@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemarkd/tidemark/internal/config"
+	"github.com/tidemarkd/tidemark/internal/executor"
 	"github.com/tidemarkd/tidemark/internal/web"
 	"github.com/tidemarkd/tidemark/jobstore"
 	"github.com/tidemarkd/tidemark/metrics"
@@ -94,6 +95,10 @@ func Run(ctx, abort context.Context, opt Options) (err error) {
 		Node: node, Slots: cfg.MaxConcurrentRuns, Grace: cfg.ShutdownGrace,
 		Keep:     scheduler.Retention{Runs: cfg.Retention.Runs, Output: cfg.Retention.Output},
 		Observer: d.recorder, Log: d.log, Pulse: d.notify.pulse, Installation: installation(d.storeAddress()),
+		Sweep: func(key string, attempt int) error {
+			_, err := executor.Sweep(installation(d.storeAddress()), key, attempt)
+			return err
+		},
 	})
 	d.registerMetrics(registry)
 	if err := d.start(ctx, cfg); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemarkd/tidemark/internal/pgtest"
 	"github.com/tidemarkd/tidemark/jobstore"
 )
 
@@ -57,5 +58,23 @@ func TestNamesOfNodesThatAreLongGoneAreForgotten(t *testing.T) {
 	nodes, err := s.Nodes(t.Context())
 	if err != nil || len(nodes) != 2 {
 		t.Errorf("%+v, %v", nodes, err)
+	}
+}
+
+// What a person ran by hand is whole, and Migrate has nothing to do.
+func TestTheDDLMakesAWholeStore(t *testing.T) {
+	s, err := Open(t.Context(), pgtest.NewDatabase(t), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.pool.Exec(t.Context(), DDL(), pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := s.Migrate(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

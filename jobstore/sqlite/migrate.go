@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"sort"
+	"strings"
 
 	"github.com/pressly/goose/v3"
 
@@ -133,6 +134,9 @@ func schemaOf(t *tx) (map[string]string, error) {
 	return out, err
 }
 
+// plain is a statement's text without what only its layout adds.
+func plain(text string) string { return strings.Join(strings.Fields(text), " ") }
+
 // checkSchema compares the store's schema with what the migrations make.
 func (s *Store) checkSchema(t *tx) error {
 	want, err := s.schema()
@@ -153,8 +157,8 @@ func (s *Store) checkSchema(t *tx) error {
 	}
 	var errs []error
 	for name, text := range want {
-		switch have[name] {
-		case text:
+		switch plain(have[name]) {
+		case plain(text):
 		case "":
 			errs = append(errs, fmt.Errorf("%w: %s is missing", jobstore.ErrDamaged, name))
 		default:

@@ -23,6 +23,8 @@ import (
 	driver "modernc.org/sqlite"
 	code "modernc.org/sqlite/lib"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/tidemarkd/tidemark/jobstore"
 )
 
@@ -69,6 +71,9 @@ func (s *Store) open(ctx context.Context, opts Options) (err error) {
 	if err := checkPath(s.path, opts.Create); err != nil {
 		return err
 	}
+	if s.path, err = oneName(s.path, opts.Daemon); err != nil {
+		return err
+	}
 	if opts.Daemon {
 		if s.lock, err = lockFile(s.path + ".lock"); err != nil {
 			return err
@@ -99,6 +104,28 @@ const (
 func dsn(path string) string {
 	u := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath()}
 	return fmt.Sprintf("%s?_busy_timeout=%d", u.String(), busyTimeout.Milliseconds())
+}
+
+// oneName is the file's own name, whatever links lead to it: SQLite's log and
+// the daemon's lock are named after it, and two names would make two of each. A
+// daemon refuses a file that has a second name of its own, a hard link.
+func oneName(path string, daemon bool) (string, error) {
+	own, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, os.ErrNotExist) { // it is to be made, in a folder that is there
+		folder, err := filepath.EvalSymlinks(filepath.Dir(path))
+		if err != nil {
+			return "", fmt.Errorf("%w: %w", jobstore.ErrUnavailable, err)
+		}
+		return filepath.Join(folder, filepath.Base(path)), nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", jobstore.ErrUnavailable, err)
+	}
+	var stat unix.Stat_t
+	if err := unix.Stat(own, &stat); daemon && err == nil && stat.Nlink > 1 {
+		return "", fmt.Errorf("%w: the file has %d names (hard links); SQLite cannot keep it safe under more than one", jobstore.ErrUnavailable, stat.Nlink)
+	}
+	return own, nil
 }
 
 func checkPath(path string, create bool) error {

@@ -6,7 +6,7 @@ CREATE TABLE tidemark_meta (
     created_at INTEGER NOT NULL,
     revision   INTEGER NOT NULL DEFAULT 0          -- highest revision of a config file ever loaded
 );
-INSERT INTO tidemark_meta (created_at) VALUES (CAST(unixepoch('subsec') * 1000000 AS INTEGER));
+INSERT INTO tidemark_meta (created_at) VALUES (CAST(strftime('%s', 'now') AS INTEGER) * 1000000);
 
 CREATE TABLE tidemark_jobs (
     id              INTEGER PRIMARY KEY AUTOINCREMENT,
