@@ -8,8 +8,9 @@ import (
 )
 
 // LoadZone returns the zone with the given IANA name, written exactly as in
-// the zone database that this program carries: the answer does not depend on
-// the host's file system or ZONEINFO. Everything else (no name, Local, a path,
+// the zone database that this program carries: which names are accepted does not
+// depend on the host. (Its rules may: a newer zone database on the host is used
+// before the one carried.) Everything else (no name, Local, a path,
 // an offset, an abbreviation such as IST, wrong letter case) is refused with a
 // *ScheduleError for the field timezone.
 func LoadZone(name string) (*time.Location, error) {
