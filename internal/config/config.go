@@ -21,9 +21,9 @@ type Config struct {
 	Retention         Retention
 	Databases         map[string]Database
 	Jobs              []Job // sorted by name
-	// Hash is that of the whole meaning of the files as written: order, comments
-	// and the spelling of YAML do not change it, nor does what a `${…}` stands
-	// for.
+	// Hash is that of all jobs as written: order, comments and the spelling of
+	// YAML do not change it, nor does what a `${…}` stands for, nor what is a
+	// node's own affair, such as `node` and `listen`.
 	Hash string
 	// Files are all files that were read, secrets included, and all directories
 	// in which `include:` looked: what to watch for changes.

@@ -116,19 +116,14 @@ func hasZone(text string) bool {
 	return strings.HasPrefix(strings.TrimPrefix(strings.TrimSpace(text), "CRON_"), "TZ=")
 }
 
-// hash is that of all files as written.
-func (l *loader) hash(jobs []Job) string {
-	whole := maps.Clone(l.top.written)
-	for _, key := range []string{"jobs", "defaults", "include"} {
-		delete(whole, key)
-	}
-	fill(whole, documentType)
+// hashOf tells files apart whose jobs differ; where a node listens and what it is
+// called is its own affair.
+func hashOf(jobs []Job) string {
 	hashes := map[string]string{}
 	for _, j := range jobs {
 		hashes[j.Name] = j.Hash
 	}
-	whole["jobs"] = hashes
-	return digest(canonical(whole))
+	return digest(canonical(hashes))
 }
 
 // canonical is the one JSON text of a value: keys sorted, nothing escaped that

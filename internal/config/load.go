@@ -91,7 +91,7 @@ func (l *loader) config(jobs []Job) *Config {
 	for name, d := range l.doc.Databases {
 		cfg.Databases[name] = Database{URL: d.URL, MaxConns: int(d.MaxConns)}
 	}
-	cfg.Hash = l.hash(jobs)
+	cfg.Hash = hashOf(jobs)
 	return cfg
 }
 

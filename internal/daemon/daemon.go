@@ -180,7 +180,7 @@ func (d *daemon) join(ctx context.Context) (jobstore.Node, error) {
 	if err != nil {
 		return node, fmt.Errorf("name this node: %w", err)
 	}
-	node.ConfigHash, node.ConfigAt, node.Revision = jobsHash(d.cfg), time.Now(), d.cfg.Revision
+	node.ConfigHash, node.ConfigAt, node.Revision = d.cfg.Hash, time.Now(), d.cfg.Revision
 	rows, err := d.store.Nodes(ctx)
 	if err != nil {
 		return node, err

@@ -2,8 +2,6 @@ package daemon
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -20,11 +18,10 @@ import (
 	"github.com/tidemarkd/tidemark/scheduler"
 )
 
-// reloads makes loads of the file one at a time, and keeps how the last one went.
+// reloads makes loads of the file one at a time.
 type reloads struct {
 	mu    sync.Mutex
 	files []string // what to watch
-	err   error    // of the last load
 	bell  chan struct{}
 	again chan struct{} // a load failed for want of the store: it is to be tried again
 }
@@ -59,7 +56,6 @@ func (d *daemon) reload(ctx context.Context, why string) error {
 }
 
 func (d *daemon) reloadFailed(why string, err error) {
-	d.reloads.err = err
 	d.recorder.Reloaded(nil, time.Time{})
 	d.scheduler.Describe(func(n *jobstore.Node) { n.ConfigErr = err.Error() })
 	if errors.Is(err, jobstore.ErrUnavailable) {
@@ -93,7 +89,7 @@ func (d *daemon) loadLocked(ctx context.Context, cfg *config.Config) (scheduler.
 	if err != nil {
 		return scheduler.Loaded{}, err
 	}
-	d.reloads.err, d.reloads.files = nil, cfg.Files
+	d.reloads.files = cfg.Files
 	names := make([]string, len(jobs))
 	for i, job := range jobs {
 		names[i] = job.Name
@@ -102,7 +98,7 @@ func (d *daemon) loadLocked(ctx context.Context, cfg *config.Config) (scheduler.
 		d.log.Warn("histograms have no job_name any more: there are too many jobs", zap.Int("jobs", len(names)))
 	}
 	d.scheduler.Describe(func(n *jobstore.Node) {
-		n.ConfigErr, n.ConfigHash, n.ConfigAt, n.Revision = "", jobsHash(cfg), time.Now(), cfg.Revision
+		n.ConfigErr, n.ConfigHash, n.ConfigAt, n.Revision = "", cfg.Hash, time.Now(), cfg.Revision
 	})
 	d.tellChanges(cfg, loaded)
 	ring(d.reloads.bell)
@@ -115,16 +111,6 @@ func ring(bell chan struct{}) {
 	case bell <- struct{}{}:
 	default:
 	}
-}
-
-// jobsHash tells files apart whose jobs differ; where a node listens and what it
-// is called is its own affair.
-func jobsHash(cfg *config.Config) string {
-	sum := sha256.New()
-	for i := range cfg.Jobs {
-		fmt.Fprintf(sum, "%q %q\n", cfg.Jobs[i].Name, cfg.Jobs[i].Hash)
-	}
-	return hex.EncodeToString(sum.Sum(nil))
 }
 
 func (d *daemon) tellChanges(cfg *config.Config, loaded scheduler.Loaded) {
